@@ -1,0 +1,1 @@
+"""reach: a message broker layer for systems of AI agents, on Redis Streams."""
