@@ -1,0 +1,148 @@
+"""Every key that reach writes: its name, type, lifetime and writer. The one table that code, tests and docs read.
+
+`{T}` is `{<env>.<p>}`, the hash tag of a partition: everything about a message lies in one Redis Cluster slot for its whole life, so
+that every change of its state can be one script. `{E}` is `{<env>}`: who exists, and how to choose.
+"""
+
+from typing import Literal, NamedTuple
+
+RedisType = Literal["stream", "string", "hash", "zset", "list", "set"]
+
+LANES = ("high", "normal", "low")
+GROUP_ROUTERS = "routers"
+GROUP_AGENT = "agent"
+GROUP_REGISTRARS = "registrars"
+
+
+class Row(NamedTuple):
+    """One kind of key. `pattern` has placeholders in angle brackets; `ttl` says whether Redis itself expires it."""
+
+    name: str
+    pattern: str
+    types: tuple[RedisType, ...]
+    ttl: bool
+    lifetime: str
+    writer: str
+
+
+TABLE: tuple[Row, ...] = (
+    Row("ingress", "reach:{T}:ingress:<lane>", ("stream",), False, "entries deleted when applied", "anyone"),
+    Row("again", "reach:{T}:again", ("stream",), False, "entries deleted when applied", "scripts"),
+    Row("receipts", "reach:{T}:receipts", ("stream",), False, "entries deleted when applied", "agents without scripts"),
+    Row("inbox", "reach:{T}:inbox:<agent_id>:<lane>", ("stream",), False, "open_inbox to close_inbox", "route"),
+    Row("message", "reach:{T}:m:<msg_id>", ("string", "hash"), True, "deadline plus the dedup window", "scripts"),
+    Row("envelope", "reach:{T}:env:<msg_id>", ("string",), True, "until terminal, else as the record", "scripts"),
+    Row("due", "reach:{T}:due", ("zset",), False, "members until terminal", "scripts"),
+    Row("mail", "reach:{T}:mail:<mailbox>", ("stream",), True, "60 s, renewed by its owner", "its owner, scripts"),
+    Row("part", "reach:{T}:part:<msg_id>", ("stream",), True, "5 min after the end", "progress"),
+    Row("line", "reach:{T}:line:<line>", ("list",), True, "while used", "scripts"),
+    Row("share", "reach:{T}:share:<agent_id>", ("hash",), True, "while used", "scripts"),
+    Row("session", "reach:{T}:session:<agent_id>:<order_key>", ("hash",), True, "bounded", "settle"),
+    Row("blob", "reach:{T}:blob:<id>", ("string",), True, "as the record", "sender"),
+    Row("once", "reach:{T}:once:<msg_id>:<name>", ("string", "hash"), True, "as the record", "agents"),
+    Row("health", "reach:{T}:health", ("hash",), True, "1 h after the last write", "settle, due"),
+    Row("tick", "reach:{T}:tick", ("hash",), False, "permanent", "due"),
+    Row("dead", "reach:{T}:dead", ("stream",), False, "bounded by age and length", "scripts"),
+    Row("events", "reach:{T}:events", ("stream",), False, "bounded by age and length", "routers, agents"),
+    Row("meta", "reach:{E}:meta", ("hash",), False, "permanent", "admin, registrar"),
+    Row("routes", "reach:{E}:routes", ("hash",), False, "permanent", "admin"),
+    Row("types", "reach:{E}:types", ("hash",), False, "permanent", "admin, registrar"),
+    Row("schemas", "reach:{E}:schemas", ("hash",), False, "permanent", "admin, registrar"),
+    Row("rules", "reach:{E}:rules", ("set",), False, "permanent", "admin"),
+    Row("agents", "reach:{E}:agents", ("hash",), False, "until removed; tombstones 24 h", "registrar"),
+    Row("beats", "reach:{E}:beats", ("zset",), False, "members reaped", "beat"),
+    Row("load", "reach:{E}:load", ("hash",), False, "fields reaped", "beat"),
+    Row("changes", "reach:{E}:changes", ("stream",), False, "MAXLEN ~ 10000", "scripts"),
+    Row("circuit", "reach:{E}:circuit", ("hash",), True, "1 h", "routers"),
+    Row("met", "reach:{E}:met:<source>", ("zset",), True, "1 h", "routers"),
+    Row("conv", "reach:{E}:conv:<correlation_id>", ("hash",), True, "1 h", "routers"),
+    Row("rate", "reach:{E}:rate:<agent_id>", ("hash", "string"), True, "minutes", "routers"),
+    Row("secrets", "reach:{E}:secrets", ("hash",), False, "permanent", "admin"),
+    Row("control", "reach:{E}:control", ("stream",), False, "entries deleted when handled", "agents"),
+    Row("probe", "reach:{E}:probe:<agent_id>", ("string",), True, "seconds", "routers"),
+    Row("lock", "reach:{E}:lock:<service>", ("string",), True, "seconds", "routers"),
+)
+
+
+class KeySpace:
+    """The names of one env's keys. Pure: holds nothing but the env; every method returns a `str`."""
+
+    __slots__ = ("_env_tag", "env")
+
+    def __init__(self, env: str) -> None:
+        self.env = env
+        self._env_tag = "reach:{" + env + "}:"
+
+    def partition_prefix(self, partition: int) -> str:
+        """`reach:{<env>.<p>}:`, what every key of the partition starts with."""
+        return "reach:{" + self.env + "." + str(partition) + "}:"
+
+    def ingress(self, partition: int, lane: str) -> str:
+        return f"{self.partition_prefix(partition)}ingress:{lane}"
+
+    def again(self, partition: int) -> str:
+        return self.partition_prefix(partition) + "again"
+
+    def receipts(self, partition: int) -> str:
+        return self.partition_prefix(partition) + "receipts"
+
+    def work(self, partition: int) -> tuple[str, ...]:
+        """The streams that routers read, in the order in which they are served."""
+        prefix = self.partition_prefix(partition)
+        return (prefix + "receipts", prefix + "again", *(f"{prefix}ingress:{lane}" for lane in LANES))
+
+    def inbox(self, partition: int, agent_id: str, lane: str) -> str:
+        return f"{self.partition_prefix(partition)}inbox:{agent_id}:{lane}"
+
+    def message(self, partition: int, msg_id: str) -> str:
+        return f"{self.partition_prefix(partition)}m:{msg_id}"
+
+    def envelope(self, partition: int, msg_id: str) -> str:
+        return f"{self.partition_prefix(partition)}env:{msg_id}"
+
+    def due(self, partition: int) -> str:
+        """The zset of moments; also the one key that every partition script declares."""
+        return self.partition_prefix(partition) + "due"
+
+    def mail(self, partition: int, mailbox: str) -> str:
+        return f"{self.partition_prefix(partition)}mail:{mailbox}"
+
+    def part(self, partition: int, msg_id: str) -> str:
+        return f"{self.partition_prefix(partition)}part:{msg_id}"
+
+    def tick(self, partition: int) -> str:
+        return self.partition_prefix(partition) + "tick"
+
+    def dead(self, partition: int) -> str:
+        return self.partition_prefix(partition) + "dead"
+
+    def events(self, partition: int) -> str:
+        return self.partition_prefix(partition) + "events"
+
+    def meta(self) -> str:
+        return self._env_tag + "meta"
+
+    def routes(self) -> str:
+        return self._env_tag + "routes"
+
+    def types(self) -> str:
+        return self._env_tag + "types"
+
+    def agents(self) -> str:
+        """The hash of registrations; also the one key that every env script declares."""
+        return self._env_tag + "agents"
+
+    def beats(self) -> str:
+        return self._env_tag + "beats"
+
+    def load(self) -> str:
+        return self._env_tag + "load"
+
+    def changes(self) -> str:
+        return self._env_tag + "changes"
+
+    def control(self) -> str:
+        return self._env_tag + "control"
+
+    def lock(self, service: str) -> str:
+        return f"{self._env_tag}lock:{service}"

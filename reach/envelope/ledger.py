@@ -1,0 +1,137 @@
+"""The ledger record: what a partition remembers of one message. Written by scripts only; msgpack, with short names on the wire.
+
+A record of scope `one` is one string, `[head, leg]`; of scope `all` a hash with `h` (the head) and a field per leg number.
+"""
+
+from enum import StrEnum
+from typing import Literal
+
+import msgspec
+
+
+class LegState(StrEnum):
+    """Where a leg is. The transitions are the table in `reach.delivery.states`."""
+
+    NEW = "new"
+    QUEUED = "queued"
+    HELD = "held"
+    WAITING = "waiting"
+    OBSERVED = "observed"
+    RUNNING = "running"
+    RETURNED = "returned"
+    PARKED = "parked"
+    DONE = "done"
+    CANCELLED = "cancelled"
+    EXPIRED = "expired"
+
+
+OPEN_STATES = frozenset(
+    {LegState.QUEUED, LegState.HELD, LegState.WAITING, LegState.RUNNING, LegState.RETURNED, LegState.PARKED}
+)
+
+
+class Head(
+    msgspec.Struct,
+    frozen=True,
+    omit_defaults=True,
+    rename={
+        "form": "v",
+        "fingerprint": "fp",
+        "sender": "s",
+        "scope": "sc",
+        "round": "ro",
+        "lane": "la",
+        "ttl_ms": "tt",
+        "network_ms": "ne",
+        "processing_ms": "pr",
+        "total_ms": "to",
+        "not_before_ms": "nb",
+        "max_attempts": "ma",
+        "min_confidence": "mc",
+        "mailboxes": "rt",
+        "members": "j",
+        "tombstone": "tomb",
+        "accepted_at_ms": "at",
+        "first_at_ms": "fa",
+        "total_at_ms": "ta",
+        "open": "op",
+        "legs": "ls",
+    },
+):
+    """The part of a record that all legs share. The last five fields are set by `route`, by Redis TIME; a router leaves them 0."""
+
+    fingerprint: str
+    sender: str
+    scope: Literal["one", "all"]
+    lane: Literal["high", "normal", "low"]
+    ttl_ms: int
+    network_ms: int
+    processing_ms: int
+    total_ms: int
+    max_attempts: int
+    #: JSON members, without braces, that every receipt of the message starts with: msg_id, task_id, correlation_id, version, durability
+    members: str
+    mailboxes: tuple[str, ...] = ()
+    round: int = 1
+    not_before_ms: int = 0
+    min_confidence: float = 0.0
+    form: int = 1
+    tombstone: bool = False
+    accepted_at_ms: int = 0
+    first_at_ms: int = 0  # the first hand-over must have happened by then
+    total_at_ms: int = 0
+    open: int = 0  # legs that have no terminal receipt yet
+    legs: int = 0
+
+
+class Leg(
+    msgspec.Struct,
+    frozen=True,
+    omit_defaults=True,
+    rename={
+        "state": "st",
+        "agent": "a",
+        "hand": "h",
+        "attempt": "n",
+        "moves": "mv",
+        "instance": "i",
+        "queued_at_ms": "q",
+        "taken_at_ms": "tk",
+        "alive_at_ms": "al",
+        "due_at_ms": "d",
+        "rearm": "re",
+        "handed": "f",
+        "wait_ms": "w",
+        "tried": "tr",
+        "core": "rc",
+        "details": "dt",
+        "history": "hi",
+        "finished_at_ms": "fi",
+        "attempts": "as",
+        "duration_ms": "du",
+        "queue_ms": "qm",
+    },
+):
+    """One target slot of a message. `hand` is the id of the inbox entry that `route` appended for it, "0" before the first one."""
+
+    state: LegState
+    agent: str = ""
+    hand: str = "0"
+    attempt: int = 0  # runs that started and ended retryable, lost or over-deadline
+    moves: int = 0  # within this attempt
+    instance: str = ""
+    queued_at_ms: int = 0
+    taken_at_ms: int = 0
+    alive_at_ms: int = 0  # last sign of life of the handler
+    due_at_ms: int = 0
+    rearm: int = 0  # how often `due` has put an `again` for this hand: 3, 6, 12, then every 15 s
+    handed: bool = False  # was taken at least once: its ttl is over for good
+    wait_ms: int = -1  # what Retry(after) asked for; such a return burns no attempt
+    tried: tuple[str, ...] = ()
+    core: str = ""  # the last answer: a receipt's JSON object without details and without what the script fills in
+    details: str = ""  # its details: a JSON object
+    history: tuple[str, ...] = ()  # JSON objects {attempt, agent, code, at}
+    finished_at_ms: int = 0
+    attempts: int = 0  # as the terminal receipt says them
+    duration_ms: int = 0
+    queue_ms: int = 0
