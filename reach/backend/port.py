@@ -113,7 +113,8 @@ class Record(msgspec.Struct, frozen=True):
     msg_id: str
     head: Head
     legs: dict[int, Leg]
-    envelope: bytes = b""  # from env:<msg_id> or the inbox entry of the leg that was asked for; b"" = lost or not asked for
+    #: from env:<msg_id> or the inbox entry of the leg that was asked for; b"" = lost or not asked for
+    envelope: bytes = b""
     receipts: dict[int, bytes] = {}
     now_ms: int = 0
 
@@ -203,7 +204,10 @@ class Snapshot(msgspec.Struct, frozen=True):
 
 
 class Change(msgspec.Struct, frozen=True):
-    """An entry of `changes`. `op`: agent (registered or changed; `data` = the registration) | gone | state (data = the beat) | route | type | meta."""
+    """An entry of `changes`.
+
+    `op`: agent (registered or changed; `data` = the registration) | gone | state (data = the beat) | route | type | meta.
+    """
 
     id: str
     version: int
@@ -264,7 +268,9 @@ class Backend(Protocol):
 
     async def drop_mailbox(self, mailbox: str) -> None: ...
 
-    async def read_mail(self, mailbox: str, cursors: Mapping[int, str], block_ms: int, max_entries: int = 200) -> list[MailEntry]:
+    async def read_mail(
+        self, mailbox: str, cursors: Mapping[int, str], block_ms: int, max_entries: int = 200
+    ) -> list[MailEntry]:
         """XREAD BLOCK behind `cursors` (partition -> last id seen, "0" first). Empty after block_ms. One reader per mailbox."""
         ...
 
@@ -277,7 +283,9 @@ class Backend(Protocol):
         ...
 
     # ---------------------------------------------------------------- the router's side
-    async def read_work(self, worker: str, partitions: Sequence[int], max_entries: int, block_ms: int) -> list[WorkEntry]:
+    async def read_work(
+        self, worker: str, partitions: Sequence[int], max_entries: int, block_ms: int
+    ) -> list[WorkEntry]:
         """XREADGROUP `>` over receipts, again and the ingress lanes (max_entries per stream). Missing groups are made at id 0."""
         ...
 
@@ -310,9 +318,14 @@ class Backend(Protocol):
         """Move undelivered and lease-over entries to `again`; delete the lanes when nothing is pending. False: something still is."""
         ...
 
-    async def take(self, partition: int, agent_id: str, instance: str, free: int, held: Sequence[str] | None = None) -> TakeResult:
-        """Hand over at most `free` messages, lanes in order. `held` (after a lost connection): the hands that the caller still has;
-        other entries pending to this instance come again, same hand, burning nothing."""
+    async def take(
+        self, partition: int, agent_id: str, instance: str, free: int, held: Sequence[str] | None = None
+    ) -> TakeResult:
+        """Hand over at most `free` messages, lanes in order.
+
+        `held` (after a lost connection): the hands that the caller still has; other entries pending to this instance come again,
+        same hand, burning nothing.
+        """
         ...
 
     async def ring(self, agent_id: str, cursors: Mapping[int, Mapping[str, str]], block_ms: int) -> bool:
@@ -345,10 +358,19 @@ class Backend(Protocol):
         ...
 
     async def register(
-        self, agent_id: str, registration: bytes, instance_id: str, beat: bytes, expected: bytes | None, types: Sequence[str] = ()
+        self,
+        agent_id: str,
+        registration: bytes,
+        instance_id: str,
+        beat: bytes,
+        expected: bytes | None,
+        types: Sequence[str] = (),
     ) -> RegisterResult:
         """Compare and set one registration (JSON without `v`; the script stores it with `"v":<n>`), first beat, types; one change entry.
-        `registration` b"" removes it (a tombstone with gone_at stays 24 h). `expected`: the stored bytes that the caller read, None = absent."""
+
+        `registration` b"" removes it (a tombstone with gone_at stays 24 h). `expected`: the stored bytes that the caller read,
+        None = absent.
+        """
         ...
 
     async def registration(self, agent_id: str) -> tuple[bytes | None, dict[str, int]]:
@@ -390,6 +412,10 @@ class Backend(Protocol):
         """XADD events b <batch: a JSON array> v 1, bounded by length and age."""
         ...
 
-    async def read_events(self, partition: int, cursor: str, block_ms: int, max_entries: int = 100) -> list[tuple[str, bytes]]: ...
+    async def read_events(
+        self, partition: int, cursor: str, block_ms: int, max_entries: int = 100
+    ) -> list[tuple[str, bytes]]: ...
 
-    async def dead_letters(self, partition: int, after: str = "-", max_entries: int = 100) -> list[tuple[str, dict[bytes, bytes]]]: ...
+    async def dead_letters(
+        self, partition: int, after: str = "-", max_entries: int = 100
+    ) -> list[tuple[str, dict[bytes, bytes]]]: ...
