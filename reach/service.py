@@ -1,10 +1,23 @@
-"""A service: something that is run again and again, and may run twice at once without harm."""
+"""A service: something that is run again and again, and may run twice at once without harm. And the one place that owns tasks."""
 
-from collections.abc import Mapping
-from typing import Protocol
+import asyncio
+import logging
+import random
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Protocol, Self, cast
+
+from reach.clock import Clock, SystemClock
+from reach.errors import ReachError
 
 Report = Mapping[str, int]
 """What one run did, as counts: `{"reclaimed": 3}`. Empty: nothing was to do."""
+
+log = logging.getLogger("reach.service")
+
+FIRST_PAUSE_MS = 100
+MAX_PAUSE_MS = 1_000
+LOG_EVERY_MS = 10_000
 
 
 class Service(Protocol):
@@ -17,9 +30,119 @@ class Service(Protocol):
 
     @property
     def interval_ms(self) -> int:
-        """The wait between the end of a run and the start of the next; 0 for one that blocks in its run."""
+        """The wait between the end of a run and the start of the next; 0 for one that blocks in its run. Asked after every run."""
         ...
 
     async def run_once(self) -> Report:
         """Do what is due now and say what was done. Cancelling is safe: every step of it is atomic."""
         ...
+
+
+@dataclass
+class Pulse:
+    """How a service is doing; moments by the monotonic clock of the process."""
+
+    started_at_ms: int
+    last_ok_at_ms: int = 0
+    runs: int = 0
+    failures: int = 0  # in a row
+    last_error: str = ""
+
+
+def pause_ms(failures: int, rng: random.Random) -> int:
+    """The wait after so many failures in a row: doubles from 100 ms to 1 s, with jitter so that a fleet does not move in step."""
+    most = min(MAX_PAUSE_MS, FIRST_PAUSE_MS << min(max(failures - 1, 0), 10))
+    return round(most * rng.uniform(0.5, 1.0))
+
+
+class Supervisor:
+    """Runs services side by side, each in a task of its own, until `stop`. A service that raises is logged and run again, paced.
+
+    `async with Supervisor(services): ...` starts and stops them. One line of log per service in 10 s, however often it fails.
+    """
+
+    def __init__(
+        self, services: Iterable[Service], *, clock: Clock | None = None, rng: random.Random | None = None
+    ) -> None:
+        self._services = tuple(services)
+        self._clock: Clock = clock or SystemClock()
+        self._rng = rng or random.Random()  # noqa: S311 - jitter, no secret
+        self._tasks: dict[asyncio.Task[None], str] = {}
+        self._sleeping: set[asyncio.Task[None]] = set()
+        self._stopping = False
+        self.pulses: dict[str, Pulse] = {}
+
+    def start(self) -> None:
+        """Start every service. Needs a running loop; once."""
+        now = self._clock.monotonic_ms()
+        for service in self._services:
+            self.pulses[service.name] = Pulse(started_at_ms=now)
+            self._tasks[asyncio.create_task(self._loop(service), name=f"service {service.name}")] = service.name
+
+    async def stop(self, drain_ms: int = 10_000) -> bool:
+        """Let the runs that are under way end, start none, and cancel what is left after `drain_ms`. True: nothing was cut off.
+
+        Cancelling is safe: what is left is cancelled at once.
+        """
+        self._stopping = True
+        for task in tuple(self._sleeping):
+            task.cancel()
+        left: set[asyncio.Task[None]] = set(self._tasks)
+        try:
+            if left:
+                _, left = await asyncio.wait(left, timeout=max(drain_ms, 0) / 1000)
+        finally:
+            for task in left:
+                task.cancel()
+        if left:
+            await asyncio.wait(left)
+            log.warning("cut off", extra={"services": sorted(self._tasks[task] for task in left), "drain_ms": drain_ms})
+        self._tasks.clear()
+        return not left
+
+    async def __aenter__(self) -> Self:
+        self.start()
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self.stop()
+
+    async def _loop(self, service: Service) -> None:
+        pulse = self.pulses[service.name]
+        logged_at_ms: int | None = None
+        while not self._stopping:
+            pulse.runs += 1
+            try:
+                await service.run_once()
+            except Exception as error:  # the one place: it must survive whatever a run meets
+                pulse.failures += 1
+                pulse.last_error = error.code if isinstance(error, ReachError) else type(error).__name__
+                now = self._clock.monotonic_ms()
+                if logged_at_ms is None or now - logged_at_ms >= LOG_EVERY_MS:
+                    logged_at_ms = now
+                    # What Redis says when it is away needs no traceback; anything else is a bug and does.
+                    log.warning(
+                        "service failed",
+                        extra={"service": service.name, "error": str(error), "failures": pulse.failures},
+                        exc_info=None if isinstance(error, ReachError) and error.retryable else error,
+                    )
+                wait_ms = pause_ms(pulse.failures, self._rng)
+            else:
+                if pulse.failures:
+                    log.info("service recovered", extra={"service": service.name, "failures": pulse.failures})
+                    pulse.failures, pulse.last_error, logged_at_ms = 0, "", None
+                pulse.last_ok_at_ms = self._clock.monotonic_ms()
+                wait_ms = service.interval_ms
+            await self._rest(wait_ms)
+
+    async def _rest(self, wait_ms: int) -> None:
+        if self._stopping:
+            return
+        task = cast("asyncio.Task[None]", asyncio.current_task())
+        self._sleeping.add(task)
+        try:
+            await self._clock.sleep(
+                wait_ms
+            )  # zero gives way once: a service that never blocks must not starve the others
+        finally:
+            self._sleeping.discard(task)

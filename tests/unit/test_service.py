@@ -1,0 +1,127 @@
+"""The supervisor: services run side by side, survive what they raise, and stop without being cut off."""
+
+import asyncio
+import logging
+import random
+
+import pytest
+
+from reach.errors import BackendUnavailable
+from reach.service import MAX_PAUSE_MS, Report, Supervisor, pause_ms
+
+
+class StepClock:
+    """Time moves only by sleeping; every sleep gives way once."""
+
+    def __init__(self) -> None:
+        self.now_ms = 0
+        self.slept: list[int] = []
+
+    def monotonic_ms(self) -> int:
+        return self.now_ms
+
+    def wall_ms(self) -> int:
+        return self.now_ms
+
+    async def sleep(self, ms: int) -> None:
+        self.slept.append(ms)
+        self.now_ms += ms
+        await asyncio.sleep(0)
+
+
+class Counting:
+    name = "counting"
+    interval_ms = 7
+
+    def __init__(self, errors: list[Exception | None], wanted: int) -> None:
+        self.errors = errors
+        self.runs = 0
+        self.enough = asyncio.Event()
+        self.wanted = wanted
+
+    async def run_once(self) -> Report:
+        self.runs += 1
+        if self.runs >= self.wanted:
+            self.enough.set()
+        error = self.errors[self.runs - 1] if self.runs <= len(self.errors) else None
+        if error is not None:
+            raise error
+        return {"ran": 1}
+
+
+async def test_a_service_that_raises_is_run_again_and_the_pause_grows() -> None:
+    clock = StepClock()
+    service = Counting([ValueError("bug"), BackendUnavailable("away"), RecursionError(), None], wanted=5)
+    supervisor = Supervisor([service], clock=clock, rng=random.Random(1))
+    async with supervisor:
+        await service.enough.wait()
+    assert 50 <= clock.slept[0] <= 100
+    assert 100 <= clock.slept[1] <= 200
+    assert 200 <= clock.slept[2] <= 400
+    assert clock.slept[3] == 7
+    pulse = supervisor.pulses["counting"]
+    assert (pulse.failures, pulse.last_error) == (0, "")
+
+
+async def test_failures_in_a_row_are_counted_and_logged_once_in_ten_seconds(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING)
+    clock = StepClock()
+    service = Counting([BackendUnavailable("away")] * 8, wanted=8)
+    supervisor = Supervisor([service], clock=clock, rng=random.Random(1))
+    async with supervisor:
+        await service.enough.wait()
+    assert clock.now_ms < 10_000
+    assert len([record for record in caplog.records if record.message == "service failed"]) == 1
+    assert supervisor.pulses["counting"].last_error == "backend.unavailable"
+
+
+class Holding:
+    name = "holding"
+    interval_ms = 0
+
+    def __init__(self) -> None:
+        self.entered, self.release = asyncio.Event(), asyncio.Event()
+        self.finished = 0
+
+    async def run_once(self) -> Report:
+        self.entered.set()
+        await self.release.wait()
+        self.finished += 1
+        return {}
+
+
+async def test_stop_lets_the_run_under_way_end_and_starts_none() -> None:
+    service = Holding()
+    supervisor = Supervisor([service])
+    supervisor.start()
+    await service.entered.wait()
+    stopping = asyncio.get_running_loop().create_task(supervisor.stop(10_000))
+    await asyncio.sleep(0)
+    service.release.set()
+    assert await stopping
+    assert service.finished == 1
+
+
+async def test_stop_cuts_off_what_does_not_end_in_time() -> None:
+    service = Holding()
+    supervisor = Supervisor([service])
+    supervisor.start()
+    await service.entered.wait()
+    assert not await supervisor.stop(1)
+    assert service.finished == 0
+
+
+async def test_stop_does_not_wait_for_a_pause() -> None:
+    service = Counting([], wanted=1)
+    service.interval_ms = 3_600_000
+    supervisor = Supervisor([service])
+    supervisor.start()
+    await service.enough.wait()
+    await asyncio.sleep(0)
+    assert await supervisor.stop(60_000)
+
+
+def test_the_pause_is_bounded_for_any_number_of_failures() -> None:
+    rng = random.Random(3)
+    for failures in (0, 1, 10, 1_024, 10**6):
+        assert 0 < pause_ms(failures, rng) <= MAX_PAUSE_MS
