@@ -181,9 +181,7 @@ def error_for(
     retry_after_ms: int | None = None,
 ) -> ReachError:
     """The error of a receipt's code. A code that has no class of its own: `Rejected` if final, else `HandlerFailed`."""
-    for prefix, kind in _CLASSES:
-        if code.startswith(prefix):
-            break
-    else:
-        kind = HandlerFailed if retryable else Rejected
+    kind = next(
+        (kind for prefix, kind in _CLASSES if code.startswith(prefix)), HandlerFailed if retryable else Rejected
+    )
     return kind(message, code=code, details=details, retryable=retryable, retry_after_ms=retry_after_ms)

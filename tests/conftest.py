@@ -1,0 +1,131 @@
+"""Real servers for the tests, and what every test must leave behind: nothing."""
+
+import asyncio
+import contextlib
+import inspect
+import threading
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+import redis
+import redis.asyncio
+
+from reach.backend.private_server import PrivateServer
+from reach.errors import ConfigError
+from tests import hygiene, servers
+from tests.waiting import eventually
+
+try:
+    _ENGINES: list[str] = servers.selected()
+    _NO_ENGINE = ""
+except ConfigError as error:  # told by the first test that needs a server, so that the others still run
+    _ENGINES = ["none"]
+    _NO_ENGINE = error.message
+
+#: how long threads and connections may take to end after a test, in seconds
+GRACE_S = 2.0
+
+#: threads that belong to an event loop or an executor and end with it
+_THREADS_OF_OTHERS = ("asyncio_", "ThreadPoolExecutor", "pytest", "Dummy", "execnet")
+
+
+@pytest.fixture(scope="session", params=_ENGINES)
+def engine(request: pytest.FixtureRequest) -> str:
+    """Which engine this test runs on: "redis" or "valkey"."""
+    if _NO_ENGINE:
+        pytest.fail(_NO_ENGINE)
+    assert isinstance(request.param, str)
+    return request.param
+
+
+@pytest.fixture(scope="session")
+def session_server(engine: str) -> Iterator[PrivateServer]:
+    """The server that the tests of one engine share; take `server` instead, which is empty."""
+    with PrivateServer.start(binary=servers.binaries()[engine], extra_args=servers.TEST_OPTIONS) as started:
+        yield started
+
+
+@pytest.fixture
+def server(session_server: PrivateServer, request: pytest.FixtureRequest) -> Iterator[PrivateServer]:
+    """An empty server. Afterwards it may hold only keys of the key table, and no connection may be left open."""
+    if not session_server.running:
+        session_server.restart()
+    with redis.Redis.from_url(session_server.url) as client:
+        client.flushall()
+    yield session_server
+    _look_over(session_server, request)
+
+
+@pytest.fixture
+def start_server(engine: str, request: pytest.FixtureRequest) -> Iterator[servers.StartServer]:
+    """Starts servers that the test may kill, restart and configure (arguments as PrivateServer.start).
+
+    One that still runs at the end is looked over like `server`, unless it was started with look=False.
+    """
+    with contextlib.ExitStack() as started:
+
+        def start(
+            *, aof: bool = False, port: int = 0, extra_args: tuple[str, ...] = (), look: bool = True
+        ) -> PrivateServer:
+            one = PrivateServer.start(
+                binary=servers.binaries()[engine], aof=aof, port=port, extra_args=(*servers.TEST_OPTIONS, *extra_args)
+            )
+            started.callback(one.stop)
+            if look:
+                started.callback(lambda: _look_over(one, request) if one.running else None)
+            return one
+
+        yield start
+
+
+@pytest.fixture
+def redis_url(server: PrivateServer) -> str:
+    """The address of an empty server."""
+    return server.url
+
+
+@pytest.fixture
+async def raw(server: PrivateServer) -> AsyncIterator[redis.asyncio.Redis]:
+    """A plain client (bytes in, bytes out), for what another language would do by hand."""
+    async with redis.asyncio.Redis.from_url(server.url, decode_responses=False) as client:
+        yield client
+
+
+@pytest.fixture(autouse=True)
+def nothing_left(request: pytest.FixtureRequest) -> Iterator[None]:
+    """No task and no thread outlives its test. Set up first, so that it looks when every other fixture has ended."""
+    before = set(threading.enumerate())
+    function = getattr(request, "function", None)
+    if inspect.iscoroutinefunction(function):
+        request.getfixturevalue("no_task_left")
+    yield
+    for thread in set(threading.enumerate()) - before:
+        if not thread.name.startswith(_THREADS_OF_OTHERS):
+            thread.join(timeout=GRACE_S)
+            assert not thread.is_alive(), f"the thread {thread.name} outlived the test"
+
+
+@pytest.fixture
+async def no_task_left() -> AsyncIterator[None]:
+    """No asyncio task outlives its test."""
+    yield
+    left: list[asyncio.Task[object]] = []
+    for _ in range(50):  # turns of the loop: what was cancelled needs a few to end
+        left = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        if not left:
+            return
+        await asyncio.sleep(0)
+    pytest.fail(f"tasks outlived the test: {left}")
+
+
+def _look_over(server: PrivateServer, request: pytest.FixtureRequest) -> None:
+    allowed = [pattern for mark in request.node.iter_markers("leaves") for pattern in mark.args]
+    faults = hygiene.walk(server.url, allowed)
+    assert not faults, "Redis holds what the key table does not allow:\n" + "\n".join(faults)
+    with redis.Redis.from_url(server.url) as client:
+        eventually(lambda: not _connections(client), GRACE_S, f"the end of every connection ({_connections(client)})")
+
+
+def _connections(client: redis.Redis) -> list[str]:
+    own = client.client_id()
+    return [f"{row['addr']} {row['cmd']}" for row in client.client_list() if int(row["id"]) != own]
