@@ -1,0 +1,234 @@
+"""What the steps of the Backend port take and give back. Moments are Unix ms of the backend's own clock, durations ms."""
+
+from collections.abc import Mapping
+from typing import Literal
+
+import msgspec
+
+from reach.envelope.ledger import Head, Leg, LegState
+
+Verdict = Literal["done", "skipped", "full", "gone", "changed", "error"]
+SettleVerdict = Literal["done", "stale", "unknown"]
+
+
+class WorkEntry(msgspec.Struct, frozen=True):
+    """An entry that a router has read and not yet acknowledged."""
+
+    kind: Literal["ingress", "again", "receipts"]
+    partition: int
+    stream: str  # the key
+    id: str
+    fields: dict[bytes, bytes]
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """The part of a receipt that its maker knows; a script adds the rest from the record (`members`, leg, attempts, times).
+
+    `core` is a JSON object (UTF-8) with status, code, output, error_message, schema, processing_host, confidence, partial, cost, via,
+    retry_after_ms and no other member; `details` is a JSON object.
+    """
+
+    status: Literal["success", "failed", "retryable"]
+    code: str
+    core: str
+    details: str = "{}"
+
+
+class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What is to be done with one leg.
+
+    deliver: append to `agent`'s inbox · delay: wait until `until_ms` · finish: end with `answer` (`dead`: and keep it as a dead letter) ·
+    move: a queued leg goes to another agent · stay: a queued leg stays where it is.
+    """
+
+    act: Literal["deliver", "delay", "finish", "move", "stay"]
+    agent: str = ""
+    max_inbox: int = 0  # 0 = no bound
+    wait_ms: int = 0  # delay: from now, by the clock of the backend
+    answer: Answer | None = None
+    dead: bool = False
+
+
+class Send(msgspec.Struct, frozen=True):
+    """An ingress entry and the decision for it: `plans[i]` is leg i. `reply_to` is "" for fire and forget.
+
+    `notice`: a JSON object for the `routed` notice, sent where the message is new or a duplicate attaches; "" = none. The script
+    replaces nothing in it but the member `round` that it appends.
+    """
+
+    entry: WorkEntry
+    msg_id: str
+    head: Head
+    plans: tuple[Plan, ...]
+    envelope: bytes
+    reply_to: str = ""
+    notice: str = ""
+
+
+class Again(msgspec.Struct, frozen=True):
+    """An entry of the internal door and the decision for it, made for a leg seen in `state` with `attempt`."""
+
+    entry: WorkEntry
+    msg_id: str
+    leg: int
+    hand: str
+    state: LegState
+    attempt: int
+    plan: Plan
+    #: raised timeouts for the agent that was chosen (0 = as they are)
+    processing_ms: int = 0
+
+
+class Refuse(msgspec.Struct, frozen=True):
+    """An entry that is answered, acknowledged and deleted without a record. `receipt` is the whole JSON; "" mailbox = nobody to tell."""
+
+    entry: WorkEntry
+    mailbox: str = ""
+    receipt: bytes = b""
+    #: fields for the dead stream (m, e, r, h) when the entry is kept there, else empty
+    dead: Mapping[str, bytes] = {}
+
+
+Decision = Send | Again | Refuse
+
+
+class RouteResult(msgspec.Struct, frozen=True):
+    """What became of one decision. `hands[i]` is the id of leg i's inbox entry, "" where none was written."""
+
+    verdict: Verdict
+    hands: tuple[str, ...] = ()
+    #: "" new message, else duplicate | conflict | tombstone | overloaded
+    known: str = ""
+    error: str = ""
+
+
+class Record(msgspec.Struct, frozen=True):
+    """A ledger record as `inspect` saw it. `receipts` has the terminal receipts as JSON for the legs that have ended."""
+
+    msg_id: str
+    head: Head
+    legs: dict[int, Leg]
+    #: from env:<msg_id> or the inbox entry of the leg that was asked for; b"" = lost or not asked for
+    envelope: bytes = b""
+    receipts: dict[int, bytes] = {}
+    now_ms: int = 0
+
+
+class Taken(msgspec.Struct, frozen=True):
+    """A message that this instance now runs. The caller counts its deadline from `total_at_ms - now_ms` on its own monotonic clock."""
+
+    partition: int
+    lane: str
+    hand: str
+    msg_id: str
+    leg: int
+    attempt: int  # the number of this run, from 1
+    envelope: bytes
+    now_ms: int
+    total_at_ms: int
+    processing_ms: int
+
+
+class TakeResult(msgspec.Struct, frozen=True):
+    """`cursors` (per lane) are where the bell waits on. `gone`: a lane is missing; open the inbox and take again."""
+
+    taken: tuple[Taken, ...]
+    cursors: dict[str, str]
+    gone: bool = False
+    expired: int = 0
+
+
+class Settlement(msgspec.Struct, frozen=True):
+    """One answer to one hand. `instance` "" = applied by a router for an agent without scripts."""
+
+    msg_id: str
+    leg: int
+    hand: str
+    answer: Answer
+    instance: str = ""
+    #: >= 0: the return burns no attempt and waits so long (Retry(after), a graceful stop: 0); -1: an ordinary result
+    wait_ms: int = -1
+
+
+class DueEvent(msgspec.Struct, frozen=True):
+    """What `due` did to one leg; becomes a hop record. what: expired | reclaimed | again | gone | overdue."""
+
+    msg_id: str
+    leg: int
+    what: str
+    agent: str
+    instance: str
+    attempt: int
+    code: str
+
+
+class DueReport(msgspec.Struct, frozen=True):
+    """`next_at_ms`: when the next moment of this partition is due, 0 = none. `deadline_at_ms`: a caller's own message that goes on."""
+
+    events: tuple[DueEvent, ...]
+    more: bool
+    next_at_ms: int
+    now_ms: int
+    grace_until_ms: int = 0
+    deadline_at_ms: int = 0
+
+
+class CancelResult(msgspec.Struct, frozen=True):
+    """closed: legs that this call ended. what: cancelled | tombstone | ended | denied (another sender) | newer (a greater round)."""
+
+    what: Literal["cancelled", "tombstone", "ended", "denied", "newer"]
+    closed: int = 0
+
+
+class MailEntry(msgspec.Struct, frozen=True):
+    partition: int
+    id: str
+    kind: Literal["receipt", "notice", "hello"]
+    data: bytes
+
+
+class Snapshot(msgspec.Struct, frozen=True):
+    """Everything that the capability index is built from. `agents` values are JSON with `v`; `cursor` is where `changes` goes on."""
+
+    version: int
+    cursor: str
+    agents: dict[str, bytes]
+    routes: dict[str, bytes]
+    types: frozenset[str]
+    meta: dict[str, str]
+
+
+class Change(msgspec.Struct, frozen=True):
+    """An entry of `changes`.
+
+    `op`: agent (registered or changed; `data` = the registration) | gone | state (data = the beat) | route | type | meta.
+    """
+
+    id: str
+    version: int
+    op: str
+    name: str
+    data: bytes
+
+
+class Pulse(msgspec.Struct, frozen=True):
+    """One instance's last beat. `at_ms` by the clock of the backend; `beat` its JSON."""
+
+    agent_id: str
+    instance_id: str
+    at_ms: int
+    beat: bytes
+
+
+class BeatResult(msgspec.Struct, frozen=True):
+    """known False: no such registration (after FLUSHALL, or removed): register again."""
+
+    known: bool
+    now_ms: int
+
+
+class RegisterResult(msgspec.Struct, frozen=True):
+    """ok False: the stored registration is not the one that was read (`expected`): read it again and decide again."""
+
+    ok: bool
+    version: int
