@@ -2,7 +2,11 @@
 
 import asyncio
 import time
+from collections.abc import Callable
 from typing import Protocol
+
+Cancel = Callable[[], None]
+"""Takes a planned call back; twice is once, and too late is no error."""
 
 
 class Clock(Protocol):
@@ -20,6 +24,10 @@ class Clock(Protocol):
         """Wait for so many milliseconds. Cancelling is safe."""
         ...
 
+    def call_later(self, ms: int, call: Callable[[], None]) -> Cancel:
+        """Plan `call` in so many milliseconds, in the running event loop; returns what takes it back."""
+        ...
+
 
 class SystemClock:
     """The clock of this machine."""
@@ -35,3 +43,7 @@ class SystemClock:
     async def sleep(self, ms: int) -> None:
         """Wait for so many milliseconds; zero or less gives way once."""
         await asyncio.sleep(max(ms, 0) / 1000)
+
+    def call_later(self, ms: int, call: Callable[[], None]) -> Cancel:
+        """Use a timer of the running loop."""
+        return asyncio.get_running_loop().call_later(max(ms, 0) / 1000, call).cancel

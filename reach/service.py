@@ -3,15 +3,17 @@
 import asyncio
 import logging
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Coroutine, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Protocol, Self, cast
+from typing import Any, Protocol, Self, TypeVar, cast
 
 from reach.clock import Clock, SystemClock
 from reach.errors import ReachError
 
 Report = Mapping[str, int]
 """What one run did, as counts: `{"reclaimed": 3}`. Empty: nothing was to do."""
+
+T = TypeVar("T")
 
 log = logging.getLogger("reach.service")
 
@@ -146,3 +148,39 @@ class Supervisor:
             )  # zero gives way once: a service that never blocks must not starve the others
         finally:
             self._sleeping.discard(task)
+
+
+class Tasks:
+    """Owns tasks that end by themselves, one per message or question: none is lost to the collector, none outlives its owner."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._closed = False
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def start(self, run: Coroutine[Any, Any, T], name: str) -> "asyncio.Task[T] | None":
+        """Run it until it ends or `close`; what it raises is logged. None: already closed, nothing was started."""
+        if self._closed:
+            run.close()
+            return None
+        task = asyncio.create_task(run, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            log.error("task failed", extra={"task": task.get_name()}, exc_info=error)
+
+    async def close(self) -> None:
+        """Cancel what still runs and wait until it has ended. Twice is once; nothing can be started any more."""
+        self._closed = True
+        own = asyncio.current_task()
+        while tasks := [task for task in self._tasks if task is not own]:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)

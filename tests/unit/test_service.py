@@ -3,11 +3,13 @@
 import asyncio
 import logging
 import random
+from collections.abc import Callable
 
 import pytest
 
+from reach.clock import Cancel
 from reach.errors import BackendUnavailable
-from reach.service import MAX_PAUSE_MS, Report, Supervisor, pause_ms
+from reach.service import MAX_PAUSE_MS, Report, Supervisor, Tasks, pause_ms
 
 
 class StepClock:
@@ -27,6 +29,9 @@ class StepClock:
         self.slept.append(ms)
         self.now_ms += ms
         await asyncio.sleep(0)
+
+    def call_later(self, ms: int, call: Callable[[], None]) -> Cancel:
+        return asyncio.get_running_loop().call_soon(call).cancel
 
 
 class Counting:
@@ -125,3 +130,29 @@ def test_the_pause_is_bounded_for_any_number_of_failures() -> None:
     rng = random.Random(3)
     for failures in (0, 1, 10, 1_024, 10**6):
         assert 0 < pause_ms(failures, rng) <= MAX_PAUSE_MS
+
+
+async def test_tasks_are_owned_until_they_end_and_none_outlives_its_owner(caplog: pytest.LogCaptureFixture) -> None:
+    tasks = Tasks()
+    ended = asyncio.Event()
+
+    async def endless() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    async def failing() -> None:
+        raise ValueError("bug")
+
+    tasks.start(endless(), "endless")
+    failed = tasks.start(failing(), "failing")
+    assert failed is not None
+    with pytest.raises(ValueError, match="bug"):
+        await failed
+    assert len(tasks) == 1
+    assert [record.message for record in caplog.records] == ["task failed"]
+    await tasks.close()
+    assert ended.is_set()
+    assert len(tasks) == 0
+    assert tasks.start(failing(), "too late") is None
