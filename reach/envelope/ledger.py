@@ -102,6 +102,8 @@ class Leg(
         "rearm": "re",
         "handed": "f",
         "wait_ms": "w",
+        "until_ms": "u",
+        "settled": "se",
         "tried": "tr",
         "core": "rc",
         "details": "dt",
@@ -127,6 +129,8 @@ class Leg(
     rearm: int = 0  # how often `due` has put an `again` for this hand: 3, 6, 12, then every 15 s
     handed: bool = False  # was taken at least once: its ttl is over for good
     wait_ms: int = -1  # what Retry(after) asked for; such a return burns no attempt
+    until_ms: int = 0  # a waiting leg may go on from then
+    settled: bool = False  # the last change was an answer of its holder: the same answer again is no news
     tried: tuple[str, ...] = ()
     core: str = ""  # the last answer: a receipt's JSON object without details and without what the script fills in
     details: str = ""  # its details: a JSON object

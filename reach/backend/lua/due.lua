@@ -1,0 +1,68 @@
+#!lua flags=allow-oom
+-- Does what is due in the partition: totals, ttls, lost holders, network and waiting times. With msg_id: a caller's own message only.
+-- KEYS due key reach:{T}:due, the one key that names the partition
+-- ARGV msg_id text '' = everything that is due, at most 100 messages; else a caller's: its total and ttl only, no tick, no lease
+-- RETURNS now, more 0|1, next moment or 0, grace_until, the caller's deadline or 0, then a list per leg: msg_id, leg, what, agent, instance, attempt, code
+-- REPEAT nothing, until the next moment
+-- INCLUDE record
+-- INCLUDE closing
+-- INCLUDE giving_back
+local events, grace_until = {}, 0
+local function note(r, l, L, what, code)
+  events[#events + 1] = {r.m, l, what, L.a or '', L.i or '', (L.n or 0) + 1, code}
+end
+-- INCLUDE visiting
+local due = P .. 'due'
+
+local function ticked()
+  local key = P .. 'tick'
+  local t = redis.pcall('HMGET', key, 'last', 'until', 'start')
+  if t.err then t = {} end
+  local last, start = tonumber(t[1] or nil), tonumber(t[3] or 0) or 0
+  grace_until = math.min(tonumber(t[2] or 0) or 0, now + 15000)
+  local gap = not last or last > now or now - last > 3000
+  if gap and (not last or last > now or now - last > 5000 or now - start >= 30000 or start > now) then grace_until, start = now + 15000, now end
+  sure('HSET', key, 'last', now, 'until', grace_until, 'start', start)
+end
+
+local function process(m, caller)
+  local r = load(m)
+  if not r or r.head.tomb or r.head.op <= 0 then
+    redis.pcall('ZREM', due, m)
+    return 0
+  end
+  local first, changed = nil, false
+  for l = 0, r.head.ls - 1 do
+    local L = leg(r, l)
+    if L and not L.fi then
+      local at = L.d
+      if caller then
+        if overdue(r, l, L) then at, changed = nil, true end
+      elseif not at or at <= now then
+        touch(r, l)
+        changed = true
+        if #events >= 500 then at = now else at = visit(r, l, L) end
+        if at then
+          at = moment(r, L, at)
+          L.d = at
+        end
+      end
+      if at and (not first or at < first) then first = at end
+    end
+  end
+  if changed then save(r) end
+  if not caller then
+    if first then sure('ZADD', due, first, m) else redis.pcall('ZREM', due, m) end
+  end
+  return r.head.op > 0 and math.min(r.head.ta, first or r.head.ta) or 0
+end
+
+if ARGV[1] ~= '' then
+  local at = process(ARGV[1], true)
+  return {now, 0, 0, 0, at, unpack(events)}
+end
+ticked()
+local ids = redis.pcall('ZRANGEBYSCORE', due, '-inf', now, 'LIMIT', 0, 100)
+for _, m in ipairs(ids.err and {} or ids) do process(m, false) end
+local head = redis.pcall('ZRANGE', due, 0, 0, 'WITHSCORES')
+return {now, (#ids >= 100 or #events >= 500) and 1 or 0, tonumber(head[2] or 0) or 0, grace_until, 0, unpack(events)}

@@ -1,0 +1,28 @@
+#!lua flags=no-writes
+-- Reads a record: all legs or one, with the receipts of those that have ended.
+-- KEYS due key reach:{T}:due, the one key that names the partition
+-- ARGV msg_id text the message
+-- ARGV leg integer which leg, -1 = all
+-- ARGV envelope 0|1 1: also the bytes, from env or the inbox entry of that leg (leg 0 when all are asked for)
+-- RETURNS nil without a record, else now, head msgpack, envelope or '', then leg number, leg msgpack, receipt json or '' for each
+-- REPEAT the same
+-- INCLUDE record
+-- INCLUDE closing
+-- INCLUDE giving_back
+local r = load(ARGV[1])
+if not r then return nil end
+local which = tonumber(ARGV[2])
+local from, to = which, which
+if which < 0 then from, to = 0, (r.head.ls or 0) - 1 end
+if r.head.tomb then from, to = 0, -1 end
+local out = {now, cmsgpack.pack(r.head), ''}
+for l = from, to do
+  local L = leg(r, l)
+  if L then
+    out[#out + 1] = l
+    out[#out + 1] = cmsgpack.pack(L)
+    out[#out + 1] = L.fi and text(r, l, L, true) or ''
+    if ARGV[3] == '1' and out[3] == '' then out[3] = bytes(r, L) or '' end
+  end
+end
+return out

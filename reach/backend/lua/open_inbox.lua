@@ -1,0 +1,15 @@
+#!lua
+-- Makes the three lanes of an inbox and their groups, at id 0 so that nothing sent before is missed.
+-- KEYS due key reach:{T}:due, the one key that names the partition
+-- ARGV agent text agent_id
+-- RETURNS how many groups were made
+-- REPEAT 0
+-- INCLUDE record
+local made = 0
+for _, lane in ipairs({'high', 'normal', 'low'}) do
+  local key = P .. 'inbox:' .. ARGV[1] .. ':' .. lane
+  if call('TYPE', key).ok ~= 'stream' then call('DEL', key) end
+  local v = redis.pcall('XGROUP', 'CREATE', key, 'agent', '0', 'MKSTREAM')
+  if not v.err then made = made + 1 end
+end
+return made

@@ -1,0 +1,70 @@
+-- Ends a leg, or gives it back for a new decision. Shared by route, take, settle, due, cancel and close_inbox. Needs record.
+local function inbox(r, agent) return P .. 'inbox:' .. agent .. ':' .. r.head.la end
+
+local function quoted(s) return s and s ~= '' and cjson.encode(s) or 'null' end
+
+-- A receipt's core for an end that no handler decided. `message` and the names in it are plain text.
+local function made(status, code, message)
+  return '{"status":"' .. status .. '","code":"' .. code .. '","output":null,"error_message":' .. cjson.encode(message) ..
+    ',"schema":null,"processing_host":null,"confidence":null,"partial":false,"cost":null,"via":null,"retry_after_ms":null}'
+end
+
+local function inner(object) return string.match(object, '^%s*{(.*)}%s*$') end
+
+local function text(r, l, L, stored)
+  local n = L.as or 0
+  return '{' .. r.head.j .. ',"leg":' .. l .. ',"round":' .. (r.head.ro or 1) .. ',"target_agent":' .. quoted(L.a) ..
+    ',"target_instance":' .. quoted(L.i) .. ',"attempts":' .. n .. ',"retry_count":' .. math.max(n - 1, 0) .. ',"duration_ms":' ..
+    (L.du or 0) .. ',"queue_ms":' .. (L.qm or 0) .. ',"finished_at":' .. (L.fi or now) .. ',"stored":' .. tostring(stored) .. ',' ..
+    inner(L.rc) .. ',"details":' .. (L.dt or '{}') .. '}'
+end
+
+-- By pcall: a mailbox that is gone or of the wrong type does not stop the work, the receipt is in the ledger.
+local function post(box, field, data)
+  redis.pcall('XADD', P .. 'mail:' .. box, 'NOMKSTREAM', 'MAXLEN', '~', 10000, '*', field, data)
+end
+
+local function drop(r, L)
+  if L.a and L.a ~= '' and L.h and L.h ~= '0' then
+    redis.pcall('XACK', inbox(r, L.a), 'agent', L.h)
+    redis.pcall('XDEL', inbox(r, L.a), L.h)
+  end
+end
+
+local function measure(r, L)
+  if L.tk then L.du = now - L.tk end
+  L.qm = L.qm or math.max((L.tk or now) - r.head.at, 0)
+end
+
+local function with(details, member)
+  local members = inner(details or '{}')
+  return '{' .. (string.find(members, '%S') and members .. ',' or '') .. member .. '}'
+end
+
+-- state: done | cancelled | expired; run: closed by the result of a run that is not counted yet.
+local function close(r, l, L, state, core, details, run)
+  local H = r.head
+  L.as = (L.n or 0) + (run and 1 or 0)
+  measure(r, L)
+  L.st, L.rc, L.dt, L.fi, L.w = state, core, details, now, nil
+  touch(r, l)
+  drop(r, L)
+  H.op = H.op - 1
+  if H.op <= 0 then
+    redis.pcall('ZREM', P .. 'due', r.m)
+    call('DEL', P .. 'env:' .. r.m)
+  end
+  local receipt = text(r, l, L, false)
+  for _, box in ipairs(H.rt or {}) do post(box, 'r', receipt) end
+end
+
+-- An end that a script decides by itself; details say where the message was and what was last heard of it.
+local function lapse(r, l, L, state, code, message)
+  local d = '{"state":"' .. L.st .. '"' .. (L.rc and ',"last_code":"' .. (string.match(L.rc, '"code":"([%w_.]+)"') or '') .. '"' or '') .. '}'
+  L.se = nil
+  close(r, l, L, state, made(code == 'cancelled' and 'failed' or 'retryable', code, message), d)
+end
+
+local function again(r, l, L)
+  sure('XADD', P .. 'again', '*', 'm', r.m, 'l', l, 'h', L.h or '0')
+end

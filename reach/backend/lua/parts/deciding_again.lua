@@ -1,0 +1,46 @@
+-- An entry of the internal door: what happened stands in the ledger, so a forged or doubled reference does nothing. Needs placing.
+local function undelivered(r, L)
+  local key = inbox(r, L.a)
+  local pending = redis.pcall('XPENDING', key, 'agent', L.h, L.h, 1)
+  local entry = redis.pcall('XRANGE', key, L.h, L.h)
+  return not pending.err and not entry.err and #pending == 0 and #entry == 1
+end
+
+local function asks(L, d)
+  if not L or (L.h or '0') ~= d.h then return false end
+  return L.st == 'returned' or L.st == 'queued' or (L.st == 'waiting' and (L.u or 0) <= now)
+end
+
+local function decided(d)
+  local r = load(d.m)
+  local L = r and not r.head.tomb and leg(r, d.l)
+  local p = d.p[1]
+  local function ack() return call('XACK', d.x, 'routers', d.id) == 1 end
+  if not asks(L, d) then return {ack() and 'done' or 'skipped', 'silent'} end
+  if L.st ~= d.s or (L.n or 0) ~= d.n then return {'changed'} end
+  if L.st == 'queued' then
+    local go = p.act == 'move' and (L.mv or 0) < 2 and undelivered(r, L)
+    if not go then return {ack() and 'done' or 'skipped', 'stay'} end
+  elseif p.act == 'move' or p.act == 'stay' then
+    return {'changed'}
+  end
+  local why = obstacle(r, p)
+  if why then return {why} end
+  if not ack() then return {'skipped'} end
+  if d.pr > 0 then r.head.pr = math.max(r.head.pr, d.pr) end
+  local e = bytes(r, L)
+  if p.act == 'move' then
+    drop(r, L)
+    L.mv = (L.mv or 0) + 1
+    p.act = 'deliver'
+  end
+  local id = ''
+  if not e and p.act ~= 'finish' then
+    lapse(r, d.l, L, 'expired', 'backend.unavailable', 'the bytes of the message are lost')
+  else
+    id = place(r, d.l, L, p, e)
+    if p.act == 'deliver' and not r.all then call('DEL', P .. 'env:' .. d.m) end
+  end
+  save(r)
+  return {'done', '', id}
+end

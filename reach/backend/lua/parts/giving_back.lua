@@ -1,0 +1,40 @@
+-- Gives a leg back for a new decision: the bytes move from the inbox entry to env, an `again` asks a router. Needs record, closing.
+local function bytes(r, L)
+  local e = redis.pcall('GET', P .. 'env:' .. r.m)
+  if type(e) == 'string' then return e, true end
+  if L.a and L.a ~= '' and L.h and L.h ~= '0' then
+    local x = redis.pcall('XRANGE', inbox(r, L.a), L.h, L.h)
+    local f = not x.err and x[1] and x[1][2] or {}
+    for i = 1, #f, 2 do if f[i] == 'e' then return f[i + 1], false end end
+  end
+  return nil
+end
+
+local function keep(r, e)
+  call('SET', P .. 'env:' .. r.m, e, 'PXAT', expires(r.head))
+end
+
+-- burn: the run counts as an attempt. wait: ms that Retry(after) asked for. core, details: the answer, nil = the last one stays.
+local function back(r, l, L, burn, code, core, details, wait)
+  local e, kept = bytes(r, L)
+  measure(r, L)
+  if not e then
+    lapse(r, l, L, 'expired', 'backend.unavailable', 'the bytes of the message were lost with its inbox entry')
+    return false
+  end
+  if not kept then keep(r, e) end
+  if burn then
+    L.n, L.mv = (L.n or 0) + 1, nil
+    L.hi = L.hi or {}
+    L.hi[#L.hi + 1] = '{"attempt":' .. L.n .. ',"agent":' .. quoted(L.a) .. ',"code":"' .. code .. '","at":' .. now .. '}'
+    L.tr = L.tr or {}
+    L.tr[#L.tr + 1] = L.a
+  end
+  if core then L.rc, L.dt = core, details end
+  drop(r, L)
+  L.st, L.tk, L.al, L.re, L.w = 'returned', nil, nil, nil, wait
+  touch(r, l)
+  again(r, l, L)
+  arm(r, L, now + 3000)
+  return true
+end

@@ -1,0 +1,62 @@
+-- Carries out a plan for a leg: deliver, delay, finish. Needs record, closing, giving_back.
+
+-- Looked at before anything is written: nil, or why the plan cannot be carried out.
+local function obstacle(r, p)
+  if p.act ~= 'deliver' and p.act ~= 'move' then return nil end
+  local key = inbox(r, p.agent)
+  local n = call('EXISTS', key) == 1 and redis.pcall('XLEN', key)
+  if type(n) ~= 'number' then return 'gone' end
+  local max = p.max_inbox or 0
+  return max > 0 and n >= max and 'full' or nil
+end
+
+local function append(r, l, L, agent, e)
+  local a = {'m', r.m, 'l', l, 'x', L.f and r.head.ta or math.min(r.head.fa, r.head.ta), 'a', (L.n or 0) + 1}
+  if not (r.all and #e * r.head.ls > 65536) then
+    a[#a + 1] = 'e'
+    a[#a + 1] = e
+  end
+  return redis.pcall('XADD', inbox(r, agent), 'NOMKSTREAM', '*', unpack(a))
+end
+
+local function bury(r, l, L, e)
+  local h = '[' .. table.concat(L.hi or {}, ',') .. ']'
+  measure(r, L)
+  L.as = L.n
+  return sure('XADD', P .. 'dead', 'MAXLEN', '~', 100000, '*', 'm', r.m, 'e', e or '', 'r', text(r, l, L, false), 'h', h)
+end
+
+local function place(r, l, L, p, e)
+  r.legs[l] = L
+  touch(r, l)
+  if p.act == 'deliver' then
+    local id = append(r, l, L, p.agent, e)
+    L.a = p.agent
+    if type(id) ~= 'string' then
+      L.rc = nil
+      lapse(r, l, L, 'done', 'agent.lost', 'the inbox of ' .. p.agent .. ' is gone')
+      return ''
+    end
+    L.st, L.h, L.q, L.re, L.w, L.se, L.i = 'queued', id, now, nil, nil, nil, nil
+    arm(r, L, now + r.head.ne)
+    return id
+  elseif p.act == 'delay' then
+    L.st, L.u = 'waiting', now + (p.wait_ms or 0)
+    if call('EXISTS', P .. 'env:' .. r.m) == 0 then keep(r, e) end
+    arm(r, L, L.u)
+  else
+    if p.agent and p.agent ~= '' then L.a = p.agent end
+    L.rc, L.dt = p.answer.core, p.answer.details
+    if p.dead then L.dt = with(L.dt, '"dead_letter":"' .. bury(r, l, L, e) .. '"') end
+    close(r, l, L, 'done', L.rc, L.dt)
+  end
+  return ''
+end
+
+-- Tells a mailbox what has become of the message; `extra` is a JSON object whose members are added.
+local function routed(r, box, extra)
+  local a = {}
+  for l = 0, r.head.ls - 1 do a[l + 1] = '{"leg":' .. l .. ',"agent":' .. quoted(leg(r, l).a) .. '}' end
+  post(box, 'n', with(extra ~= '' and extra or '{}', '"notice":"routed","msg_id":"' .. r.m .. '","round":' .. (r.head.ro or 1) ..
+    ',"scope":"' .. r.head.sc .. '","legs":[' .. table.concat(a, ',') .. '],"processing_ms":' .. r.head.pr .. ',"total_ms":' .. r.head.to))
+end

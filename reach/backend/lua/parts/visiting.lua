@@ -1,0 +1,63 @@
+-- What is due of one leg. Answers the next moment, nil when the leg has ended. Needs giving_back; `grace_until`, `note` from due.
+local GAPS = {3000, 6000, 12000}
+
+local function overdue(r, l, L)
+  if now >= r.head.ta then
+    note(r, l, L, 'expired', 'timeout.total')
+    lapse(r, l, L, 'expired', 'timeout.total', 'the total time is over')
+    return true
+  end
+  if not L.f and now >= r.head.fa and L.st ~= 'running' then
+    note(r, l, L, 'expired', 'ttl.expired')
+    lapse(r, l, L, 'expired', 'ttl.expired', 'the ttl was over before the first hand-over')
+    return true
+  end
+  return false
+end
+
+local function rearm(L)
+  L.re = (L.re or 0) + 1
+  return now + (GAPS[L.re] or 15000)
+end
+
+local function lost(r, l, L, burn, what, code, message)
+  note(r, l, L, what, code)
+  L.se = nil
+  if back(r, l, L, burn, code, burn and made('retryable', code, message) or nil, '{"state":"' .. L.st .. '"}') then return L.d end
+  return nil
+end
+
+-- Somebody holds the entry: its lease and its processing time.
+local function holding(r, l, L, consumer, idle)
+  local key = inbox(r, L.a)
+  if not L.tk then L.tk, L.i = now - idle, consumer end
+  L.f = true
+  if (L.al or L.tk) > now then
+    L.tk, L.al = math.min(L.tk, now), now
+    redis.pcall('XCLAIM', key, 'agent', consumer, 0, L.h, 'IDLE', 0, 'JUSTID')
+    idle = 0
+  end
+  local over = (L.al or L.tk) + r.head.pr
+  if now < grace_until then return grace_until end
+  if over <= now then return lost(r, l, L, true, 'overdue', 'timeout.processing', 'no sign of life of the handler in its processing time') end
+  if idle >= 15000 then return lost(r, l, L, true, 'reclaimed', 'agent.lost', 'its agent stopped renewing the lease') end
+  return math.min(now + 15000 - idle, over)
+end
+
+local function visit(r, l, L)
+  local pending = (L.st == 'queued' or L.st == 'running') and redis.pcall('XPENDING', inbox(r, L.a), 'agent', L.h, L.h, 1)
+  local holder = pending and not pending.err and pending[1]
+  if holder and not L.f then L.f = true end
+  if overdue(r, l, L) then return nil end
+  if L.d and L.d > now then return L.d end
+  if holder then return holding(r, l, L, holder[2], holder[3]) end
+  if pending then
+    local entry = redis.pcall('XRANGE', inbox(r, L.a), L.h, L.h)
+    if L.st == 'running' or entry.err or #entry == 0 then return lost(r, l, L, false, 'gone', 'agent.lost') end
+    if now < grace_until then return grace_until end
+  end
+  if L.st == 'waiting' and (L.u or 0) > now then return L.u end
+  note(r, l, L, 'again', '')
+  again(r, l, L)
+  return rearm(L)
+end

@@ -1,0 +1,71 @@
+#!lua flags=allow-oom
+-- Writes results: record, receipts, or a return for a new decision; acknowledges and deletes the inbox entries.
+-- KEYS due key reach:{T}:due, the one key that names the partition
+-- ARGV agent text agent_id whose inbox held the entries
+-- ARGV n integer how many results; nine arguments follow for each
+-- ARGV msg_id* text the message
+-- ARGV leg* integer its leg
+-- ARGV hand* text the inbox entry's id
+-- ARGV instance* text who ran it; '' = applied by a router for an agent without scripts
+-- ARGV status* text success | failed | retryable
+-- ARGV code* text a code of the table
+-- ARGV core* json an object with status, code, output, error_message, schema, processing_host, confidence, partial, cost, via, retry_after_ms; no other member
+-- ARGV details* json an object
+-- ARGV wait* integer ms: the return burns no attempt and waits so long; -1 = an ordinary result
+-- RETURNS a verdict per result: done, stale, unknown (no record)
+-- REPEAT done for the one that closed or returned it with this hand, else stale
+-- INCLUDE record
+-- INCLUDE closing
+-- INCLUDE giving_back
+local agent = ARGV[1]
+
+local function discard(h)
+  for _, lane in ipairs({'high', 'normal', 'low'}) do
+    local key = P .. 'inbox:' .. agent .. ':' .. lane
+    redis.pcall('XACK', key, 'agent', h)
+    redis.pcall('XDEL', key, h)
+  end
+end
+
+local function settle(m, l, h, instance, status, code, core, details, wait)
+  if not inner(core) or not inner(details) then error({err = 'REACH_RECEIPT core and details must be JSON objects'}) end
+  local r = load(m)
+  local L = r and not r.head.tomb and leg(r, l)
+  if not L then
+    discard(h)
+    return 'unknown'
+  end
+  if L.h ~= h or L.a ~= agent then
+    discard(h)
+    return 'stale'
+  end
+  local mine = instance == '' or L.i == instance
+  if not ((L.st == 'running' and mine) or L.st == 'queued') then return L.se and mine and 'done' or 'stale' end
+  if L.st == 'queued' then
+    local p = redis.pcall('XPENDING', inbox(r, agent), 'agent', h, h, 1)
+    p = not p.err and p[1]
+    L.i = instance ~= '' and instance or (p and p[2]) or nil
+    L.tk = L.tk or (p and now - p[3]) or now
+    L.f = true
+  end
+  if now >= r.head.ta then
+    lapse(r, l, L, 'expired', 'timeout.total', 'the answer came after the total time')
+    save(r)
+    return 'stale'
+  end
+  if status == 'retryable' then
+    if back(r, l, L, wait < 0, code, core, details, wait >= 0 and wait or nil) then L.se = true end
+  else
+    L.se = true
+    close(r, l, L, 'done', core, details, true)
+  end
+  save(r)
+  return 'done'
+end
+
+local out = {}
+for i = 1, tonumber(ARGV[2]) do
+  local a = 3 + (i - 1) * 9
+  out[i] = settle(ARGV[a], tonumber(ARGV[a + 1]), ARGV[a + 2], ARGV[a + 3], ARGV[a + 4], ARGV[a + 5], ARGV[a + 6], ARGV[a + 7], tonumber(ARGV[a + 8]))
+end
+return out
