@@ -1,13 +1,20 @@
 -- What is due of one leg. Answers the next moment, nil when the leg has ended. Needs giving_back; `grace_until`, `note` from due.
 local GAPS = {3000, 6000, 12000}
 
+local function holder_of(r, L)
+  if L.st ~= 'queued' and L.st ~= 'running' then return nil end
+  local pending = redis.pcall('XPENDING', inbox(r, L.a), 'agent', L.h, L.h, 1)
+  return not pending.err and pending[1] or nil
+end
+
 local function overdue(r, l, L)
   if now >= r.head.ta then
     note(r, l, L, 'expired', 'timeout.total')
     lapse(r, l, L, 'expired', 'timeout.total', 'the total time is over')
     return true
   end
-  if not L.f and now >= r.head.fa and L.st ~= 'running' then
+  if not L.f and now >= r.head.fa then
+    if holder_of(r, L) then L.f = true return false end -- a plain reader has it: the first hand-over was in time
     note(r, l, L, 'expired', 'ttl.expired')
     lapse(r, l, L, 'expired', 'ttl.expired', 'the ttl was over before the first hand-over')
     return true
@@ -45,13 +52,10 @@ local function holding(r, l, L, consumer, idle)
 end
 
 local function visit(r, l, L)
-  local pending = (L.st == 'queued' or L.st == 'running') and redis.pcall('XPENDING', inbox(r, L.a), 'agent', L.h, L.h, 1)
-  local holder = pending and not pending.err and pending[1]
-  if holder and not L.f then L.f = true end
   if overdue(r, l, L) then return nil end
-  if L.d and L.d > now then return L.d end
+  local holder = holder_of(r, L)
   if holder then return holding(r, l, L, holder[2], holder[3]) end
-  if pending then
+  if L.st == 'queued' or L.st == 'running' then
     local entry = redis.pcall('XRANGE', inbox(r, L.a), L.h, L.h)
     if L.st == 'running' or entry.err or #entry == 0 then return lost(r, l, L, false, 'gone', 'agent.lost') end
     if now < grace_until then return grace_until end
