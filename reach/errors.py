@@ -71,6 +71,12 @@ class EnvelopeError(ReachError):
         self.source = source
 
 
+class RecordError(ReachError):
+    """A receipt, notice, beat, policy or control entry that cannot be read."""
+
+    default_code = "record.malformed"
+
+
 class RegistrationRefused(ReachError):
     """The registrar refused; `details["problems"]` lists every problem as `{code, field, message}`."""
 

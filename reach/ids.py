@@ -5,7 +5,6 @@
 
 import os
 import re
-import uuid
 from collections.abc import Callable
 
 import uuid_utils
@@ -76,11 +75,6 @@ def new_mailbox_id(agent_id: str | None = None, *, random: RandomBytes = os.uran
 def new_instance_id(node_id: str, started_at_ms: int, *, random: RandomBytes = os.urandom) -> str:
     """A new instance id: node, moment of start, randomness. No two starts share one, even on one node in one ms."""
     return f"{node_id[: NAME_MAX - 30]}-{started_at_ms:x}-{random(6).hex()}"
-
-
-def named_msg_id(env: str, sender: str, key: str) -> str:
-    """The message id of a caller's own key: the same three give the same id, so that a repeat is a duplicate."""
-    return str(uuid.uuid5(uuid.NAMESPACE_URL, f"reach:{env}/{sender}/{key}"))
 
 
 def stable_name(template: str) -> str:

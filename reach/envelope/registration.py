@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from reach.envelope.message import Fraction, Int64
+from reach.envelope.message import Fraction, Int64, Timeouts
 
 BeatState = Literal["ready", "busy", "draining", "not_ready"]
 ControlOp = Literal["register", "leave", "cancel", "capabilities"]
@@ -73,14 +73,6 @@ class Canary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forb
     share: Fraction
 
 
-class PolicyTimeouts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """The timeouts of a pattern, used where the sender set none."""
-
-    network_ms: Int64 | None = None
-    processing_ms: Int64 | None = None
-    total_ms: Int64 | None = None
-
-
 class RoutePolicy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """How a pattern is routed: a value of the hash `routes`."""
 
@@ -93,7 +85,7 @@ class RoutePolicy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     on_full: Literal["reject", "wait"] | None = None
     zone: Literal["hard", "preferred"] | None = None
     canary: Canary | None = None
-    timeouts: PolicyTimeouts = PolicyTimeouts()
+    timeouts: Timeouts = Timeouts()
 
 
 class ControlEntry(msgspec.Struct, frozen=True, kw_only=True):
