@@ -1,0 +1,314 @@
+"""Hop records: what happened to a message at each point of its way (PROTOCOL, section 11).
+
+Work never waits for its records: `add` puts one into a bounded buffer; the recorder, a service, writes batches of them to `events`.
+"""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Final, Literal
+
+import msgspec
+
+from reach.clock import SystemClock
+from reach.errors import BackendError
+from reach.service import Report
+from reach.tracing.propagation import span_id_of, trace_of
+
+Point = Literal[
+    "message.received",
+    "route.matched",
+    "route.sent",
+    "agent.received",
+    "agent.responding",
+    "agent.completed",
+    "message.delivered",
+    "message.rejected",
+    "route.failed",
+    "message.retried",
+    "message.moved",
+    "message.reclaimed",
+    "message.expired",
+    "message.dead",
+    "message.cancelled",
+    "gap",
+]
+
+#: the point whose span a point's span lies under; a point that is missing here, or whose parent is None, lies under the sender's span
+PARENTS: Final[dict[str, Point | None]] = {
+    "message.received": None,
+    "message.rejected": None,
+    "message.cancelled": None,
+    "agent.received": "route.sent",
+    "agent.responding": "agent.received",
+    "agent.completed": "agent.received",
+    "message.delivered": "agent.completed",
+}
+DEFAULT_PARENT: Final[Point] = "message.received"
+#: points that happen once per message, whatever leg or attempt: their span is named without them
+ONCE: Final = frozenset({"message.received", "message.rejected"})
+
+MAX_CANDIDATES = 20
+BATCH_RECORDS = 100
+FLUSH_MS = 100
+MAX_RECORDS = 10_000
+SYNC_EVERY_US = 10_000_000
+
+Sink = Callable[[int, bytes], Awaitable[None]]
+"""Writes a batch (a JSON array of records) to a partition's events: `backend.record`."""
+
+
+class Candidate(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An agent that was looked at: which filter refused it and why, or how it scored."""
+
+    agent: str
+    filter: str = ""
+    reason: str = ""
+    score: float | None = None
+
+
+class HopRecord(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """One hop. `at_us` is in the time of Redis; what is empty is not written. A `gap` says in `counts` how many records are missing."""
+
+    at_us: int
+    point: Point
+    msg_id: str
+    leg: int
+    attempt: int  # the number of the run, from 1; 0 before the first
+    correlation_id: str = ""
+    trace_id: str = ""
+    span_id: str = ""
+    parent_span_id: str = ""
+    sampled: bool = True
+    agent: str = ""
+    instance: str = ""
+    node: str = ""
+    worker: str = ""
+    pattern: str = ""
+    strategy: str = ""
+    candidates: tuple[Candidate, ...] = ()
+    counts: dict[str, int] = {}
+    chosen: str = ""
+    code: str = ""
+    duration_us: int = 0
+    schema: str = ""
+
+
+class TimeBase:
+    """Moments of Redis, guessed from a clock of this process that never goes back; exact to about half a round trip.
+
+    Before the first `sync` it says what the clock of this machine says, or the fallback.
+    """
+
+    def __init__(
+        self, monotonic_us: Callable[[], int] | None = None, *, fallback_us: Callable[[], int] | None = None
+    ) -> None:
+        self._monotonic_us = monotonic_us or _monotonic_us
+        self._offset_us = (fallback_us or _wall_us)() - self._monotonic_us()
+        self._synced_at_us: int | None = None
+
+    def now_us(self) -> int:
+        """Unix µs, by the clock of Redis."""
+        return self._monotonic_us() + self._offset_us
+
+    def now_ms(self) -> int:
+        """Unix ms, by the clock of Redis."""
+        return self.now_us() // 1000
+
+    def stale(self) -> bool:
+        """Whether it is time to ask Redis again."""
+        return self._synced_at_us is None or self._monotonic_us() - self._synced_at_us > SYNC_EVERY_US
+
+    async def sync(self, ask_ms: Callable[[], Awaitable[int]]) -> None:
+        """Ask Redis once (`backend.now_ms`) and set the offset from the middle of the round trip."""
+        before = self._monotonic_us()
+        moment_ms = await ask_ms()
+        after = self._monotonic_us()
+        self._offset_us = moment_ms * 1000 + 500 - (before + after) // 2
+        self._synced_at_us = after
+
+
+class HopRecorder:
+    """The buffer between work and `events`, and the service that empties it every 100 ms or 100 records.
+
+    A batch that could not be written stays and is tried again; when the buffer is full the newest records are dropped and a `gap`
+    stands in their place. For one event loop.
+    """
+
+    name = "hops"
+    interval_ms = 0
+
+    def __init__(
+        self,
+        sink: Sink,
+        base: TimeBase,
+        *,
+        node: str = "",
+        worker: str = "",
+        ask_ms: Callable[[], Awaitable[int]] | None = None,
+        max_records: int = MAX_RECORDS,
+        flush_ms: int = FLUSH_MS,
+    ) -> None:
+        self.base = base
+        self.dropped = 0  # over the whole life
+        self._sink = sink
+        self._node, self._worker = node, worker
+        self._ask_ms = ask_ms
+        self._max_records = max_records
+        self._flush_ms = flush_ms
+        self._buffer: deque[tuple[int, HopRecord]] = deque()
+        self._gap = 0  # dropped since the last record that was kept
+        self._full = asyncio.Event()
+        self._flushing = asyncio.Lock()
+        self._encode = msgspec.json.Encoder().encode
+
+    def __len__(self) -> int:
+        """How many records wait to be written."""
+        return len(self._buffer)
+
+    def add(
+        self,
+        partition: int,
+        point: Point,
+        msg_id: str,
+        *,
+        leg: int = 0,
+        attempt: int = 0,
+        correlation_id: str = "",
+        traceparent: str | None = None,
+        agent: str = "",
+        instance: str = "",
+        pattern: str = "",
+        strategy: str = "",
+        candidates: tuple[Candidate, ...] = (),
+        counts: dict[str, int] | None = None,
+        chosen: str = "",
+        code: str = "",
+        duration_us: int = 0,
+        schema: str = "",
+    ) -> None:
+        """Record that `point` was reached now. Never blocks, never raises for want of room.
+
+        `partition`: whose events it goes to. `attempt`: the number of the run, from 1; 0 where no run is meant. `traceparent`: as the
+        envelope carries it; malformed or absent gives the message a trace of its own. `candidates`: 20 are kept. `duration_us`: how
+        long the thing took that ends at this point.
+        """
+        if len(self._buffer) >= self._max_records:
+            self._gap += 1
+            self.dropped += 1
+            return
+        if self._gap:
+            self._mark_gap(partition)
+        trace = trace_of(msg_id, traceparent)
+        parent = PARENTS.get(point, DEFAULT_PARENT)
+        record = HopRecord(
+            at_us=self.base.now_us(),
+            point=point,
+            msg_id=msg_id,
+            leg=leg,
+            attempt=attempt,
+            correlation_id=correlation_id,
+            trace_id=trace.trace_id,
+            span_id=_span(msg_id, leg, point, attempt),
+            parent_span_id=trace.span_id if parent is None else _span(msg_id, leg, parent, attempt),
+            sampled=trace.sampled,
+            agent=agent,
+            instance=instance,
+            node=self._node,
+            worker=self._worker,
+            pattern=pattern,
+            strategy=strategy,
+            candidates=candidates[:MAX_CANDIDATES],
+            counts=counts or {},
+            chosen=chosen,
+            code=code,
+            duration_us=duration_us,
+            schema=schema,
+        )
+        self._buffer.append((partition, record))
+        if len(self._buffer) >= BATCH_RECORDS:
+            self._full.set()
+
+    async def run_once(self) -> Report:
+        """Wait until 100 records are there or 100 ms are over, and write what there is.
+
+        Raises:
+            BackendError: A batch could not be written; it stays in the buffer.
+        """
+        try:
+            async with asyncio.timeout(self._flush_ms / 1000):
+                await self._full.wait()
+        except TimeoutError:
+            pass
+        return {"written": await self.flush()}
+
+    async def flush(self) -> int:
+        """Write all that is in the buffer now; how many records that was. Cancelled: what was not written stays."""
+        async with self._flushing:
+            return await self._flush()
+
+    async def _flush(self) -> int:
+        if self._ask_ms is not None and self.base.stale():
+            await self.base.sync(self._ask_ms)
+        written = 0
+        left = len(self._buffer)
+        while left > 0:
+            self._full.clear()
+            head = [self._buffer[i] for i in range(min(left, BATCH_RECORDS, len(self._buffer)))]
+            partition = head[0][0]
+            batch = [record for where, record in head if where == partition]
+            await self._sink(partition, self._encode(batch))
+            self._take_out(head, partition)
+            written += len(batch)
+            left -= len(batch)
+        if self._gap and not self._buffer:
+            self._mark_gap(0)
+        return written
+
+    async def close(self, timeout_ms: int = 5_000) -> int:
+        """Write everything that is left, within `timeout_ms`; how many records remained unwritten (0 = nothing lost)."""
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                while self._buffer:
+                    await self._try_flush()
+        except TimeoutError:
+            pass
+        return len(self._buffer)
+
+    async def _try_flush(self) -> None:
+        try:
+            await self.flush()
+        except BackendError:
+            await asyncio.sleep(self._flush_ms / 1000)
+
+    def _take_out(self, head: list[tuple[int, HopRecord]], partition: int) -> None:
+        for _ in head:
+            self._buffer.popleft()
+        self._buffer.extendleft(reversed([item for item in head if item[0] != partition]))
+
+    def _mark_gap(self, partition: int) -> None:
+        gap = HopRecord(
+            at_us=self.base.now_us(),
+            point="gap",
+            msg_id="",
+            leg=0,
+            attempt=0,
+            node=self._node,
+            worker=self._worker,
+            counts={"missing": self._gap},
+        )
+        self._gap = 0
+        self._buffer.append((partition, gap))
+
+
+def _span(msg_id: str, leg: int, point: Point, attempt: int) -> str:
+    return span_id_of(msg_id, 0, point, 0) if point in ONCE else span_id_of(msg_id, leg, point, attempt)
+
+
+def _monotonic_us() -> int:
+    return time.monotonic_ns() // 1000
+
+
+def _wall_us() -> int:
+    return SystemClock().wall_ms() * 1000

@@ -1,0 +1,163 @@
+"""The recorder: nothing lost on a graceful stop, gaps marked, work never waits."""
+
+import asyncio
+from typing import Any
+
+import msgspec
+import pytest
+
+from reach.errors import BackendUnavailable
+from reach.tracing.hops import BATCH_RECORDS, Candidate, HopRecorder, TimeBase
+from reach.tracing.propagation import span_id_of
+
+MSG = "a3f2c1e4-9b8d-4f3a-8c2e-1a2b3c4d5e6f"
+
+
+class Events:
+    """What was written to each partition, batch by batch."""
+
+    def __init__(self) -> None:
+        self.batches: list[tuple[int, list[dict[str, Any]]]] = []
+        self.away = 0
+
+    async def write(self, partition: int, batch: bytes) -> None:
+        if self.away:
+            self.away -= 1
+            raise BackendUnavailable("away")
+        self.batches.append((partition, msgspec.json.decode(batch)))
+
+    @property
+    def records(self) -> list[dict[str, Any]]:
+        return [record for _, batch in self.batches for record in batch]
+
+
+def make(events: Events, **options: Any) -> HopRecorder:
+    options.setdefault("flush_ms", 0)
+    return HopRecorder(events.write, TimeBase(lambda: 5_000_000), node="n1", worker="w1", **options)
+
+
+async def test_a_record_carries_the_trace_and_its_parents_are_known_without_talking() -> None:
+    events = Events()
+    hops = make(events)
+    traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00"
+    hops.add(0, "message.received", MSG, correlation_id="c", traceparent=traceparent, pattern="capability:x")
+    hops.add(0, "route.sent", MSG, leg=2, attempt=1, traceparent=traceparent, agent="a")
+    hops.add(0, "agent.received", MSG, leg=2, attempt=1, traceparent=traceparent, agent="a")
+    await hops.run_once()
+    received, sent, taken = events.records
+    assert received["parent_span_id"] == "b7ad6b7169203331"
+    assert sent["parent_span_id"] == received["span_id"] == span_id_of(MSG, 0, "message.received", 0)
+    assert taken["parent_span_id"] == sent["span_id"] == span_id_of(MSG, 2, "route.sent", 1)
+    assert {record["trace_id"] for record in events.records} == {"0af7651916cd43dd8448eb211c80319c"}
+    assert received["sampled"] is False
+    assert (received["node"], received["worker"], received["leg"], received["attempt"]) == ("n1", "w1", 0, 0)
+
+
+async def test_batches_are_at_most_100_and_of_one_partition() -> None:
+    events = Events()
+    hops = make(events)
+    for i in range(250):
+        hops.add(i % 3, "message.received", MSG, counts={"n": i})
+    await hops.flush()
+    assert len(hops) == 0
+    assert max(len(batch) for _, batch in events.batches) <= BATCH_RECORDS
+    for partition, batch in events.batches:
+        assert {record["counts"]["n"] % 3 for record in batch} == {partition}
+    for partition in range(3):
+        numbers = [r["counts"]["n"] for where, batch in events.batches for r in batch if where == partition]
+        assert numbers == list(range(partition, 250, 3))
+
+
+async def test_a_hundred_records_do_not_wait_for_the_clock() -> None:
+    events = Events()
+    hops = make(events, flush_ms=3_600_000)
+    for _ in range(BATCH_RECORDS):
+        hops.add(0, "message.received", MSG)
+    await hops.run_once()
+    assert len(events.records) == BATCH_RECORDS
+
+
+async def test_what_could_not_be_written_stays_and_is_written_on_close() -> None:
+    events = Events()
+    events.away = 3
+    hops = make(events)
+    for i in range(7):
+        hops.add(0, "route.sent", MSG, attempt=i)
+    with pytest.raises(BackendUnavailable):
+        await hops.run_once()
+    assert len(hops) == 7
+    assert await hops.close() == 0
+    assert [record["attempt"] for record in events.records] == list(range(7))
+
+
+async def test_close_says_what_it_could_not_write() -> None:
+    events = Events()
+    events.away = 10**9
+    hops = make(events)
+    hops.add(0, "route.sent", MSG)
+    assert await hops.close(timeout_ms=10) == 1
+
+
+async def test_a_full_buffer_drops_and_marks_the_gap() -> None:
+    events = Events()
+    hops = make(events, max_records=3)
+    for i in range(5):
+        hops.add(0, "route.sent", MSG, attempt=i)
+    await hops.flush()
+    hops.add(0, "route.sent", MSG, attempt=5)
+    await hops.flush()
+    assert [(r["point"], r["attempt"], r.get("counts")) for r in events.records] == [
+        ("route.sent", 0, None),
+        ("route.sent", 1, None),
+        ("route.sent", 2, None),
+        ("gap", 0, {"missing": 2}),
+        ("route.sent", 5, None),
+    ]
+    assert hops.dropped == 2
+
+
+async def test_records_that_come_while_a_batch_is_written_are_kept() -> None:
+    started, release = asyncio.Event(), asyncio.Event()
+    written: list[Any] = []
+
+    async def slow(_partition: int, batch: bytes) -> None:
+        started.set()
+        await release.wait()
+        written.extend(msgspec.json.decode(batch))
+
+    hops = HopRecorder(slow, TimeBase(lambda: 0), flush_ms=0)
+    hops.add(0, "route.sent", MSG, attempt=1)
+    flushing = asyncio.get_running_loop().create_task(hops.flush())
+    await started.wait()
+    hops.add(0, "route.sent", MSG, attempt=2)
+    release.set()
+    await flushing
+    await hops.close()
+    assert [record["attempt"] for record in written] == [1, 2]
+
+
+async def test_candidates_are_bounded() -> None:
+    events = Events()
+    hops = make(events)
+    hops.add(0, "route.matched", MSG, candidates=tuple(Candidate(f"a{i}", "ready", "draining") for i in range(50)))
+    await hops.flush()
+    assert len(events.records[0]["candidates"]) == 20
+    assert events.records[0]["candidates"][0] == {"agent": "a0", "filter": "ready", "reason": "draining"}
+
+
+async def test_the_time_base_follows_redis_whatever_the_own_clock_says() -> None:
+    own = [1_000_000]
+    base = TimeBase(lambda: own[0], fallback_us=lambda: 42)
+    assert base.now_us() == 42
+
+    async def redis_ms() -> int:
+        own[0] += 2_000
+        return 1_700_000_000_000
+
+    assert base.stale()
+    await base.sync(redis_ms)
+    assert base.now_us() == 1_700_000_000_000_500 + 1_000
+    assert base.now_ms() == 1_700_000_000_001
+    assert not base.stale()
+    own[0] += 11_000_000
+    assert base.stale()
