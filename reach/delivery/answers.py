@@ -1,0 +1,181 @@
+"""Answers: the part of a receipt that its maker knows, made here and read here. Pure.
+
+An output is carried byte for byte: it is cut out of what the agent sent and put into the receipt, never decoded.
+"""
+
+from typing import Literal
+
+import msgspec
+
+from reach.backend.steps import Answer
+from reach.envelope import scan
+from reach.envelope.codec import DEFAULT_MAX_BYTES
+from reach.envelope.codes import default_code, describe
+from reach.envelope.message import Fraction, Int64
+from reach.envelope.receipt import NULL, ReceiptRecord, Status
+from reach.envelope.rules import MAX_TIMEOUT_MS
+from reach.errors import EnvelopeError
+
+MAX_MESSAGE_CHARS = 4_096
+MAX_CODE_CHARS = 128
+AnswerStatus = Literal["success", "failed", "retryable"]
+
+
+class Core(msgspec.Struct, frozen=True, kw_only=True):
+    """The members of a receipt that its maker knows, in the order in which they are written. `details` goes beside it."""
+
+    status: AnswerStatus
+    code: str = ""
+    output: msgspec.Raw = NULL
+    error_message: str | None = None
+    schema: str | None = None
+    processing_host: str | None = None
+    confidence: Fraction | None = None
+    partial: bool = False
+    cost: float | None = None
+    via: str | None = None
+    retry_after_ms: Int64 | None = None
+
+
+class _Sent(Core, frozen=True, kw_only=True):
+    """What an agent without the SDK may send: at least a status; other members are filled in by the ledger or ignored."""
+
+    code: str | None = None  # type: ignore[assignment]
+    partial: bool | None = None  # type: ignore[assignment]
+    details: msgspec.Raw = NULL
+
+
+_encode = msgspec.json.Encoder().encode
+_read = msgspec.json.Decoder(_Sent).decode
+_EMPTY = "{}"
+
+
+def make_answer(
+    status: AnswerStatus,
+    code: str = "",
+    *,
+    output: bytes = b"null",
+    error_message: str | None = None,
+    details: dict[str, object] | None = None,
+    schema: str | None = None,
+    processing_host: str | None = None,
+    confidence: float | None = None,
+    partial: bool = False,
+    cost: float | None = None,
+    via: str | None = None,
+    retry_after_ms: int | None = None,
+) -> Answer:
+    """An answer; `output` is JSON text. An empty code is the one that the status has by default."""
+    core = Core(
+        status=status,
+        code=code or default_code(Status(status)),
+        output=msgspec.Raw(output),
+        error_message=None if error_message is None else plain(error_message),
+        schema=schema,
+        processing_host=processing_host,
+        confidence=confidence,
+        partial=partial,
+        cost=cost,
+        via=via,
+        retry_after_ms=retry_after_ms,
+    )
+    return Answer(status=status, code=core.code, core=_text(core), details=_details(details))
+
+
+def code_answer(
+    code: str, message: str, details: dict[str, object] | None = None, *, retry_after_ms: int | None = None
+) -> Answer:
+    """The answer that a code of the table means, for ends that no handler decided."""
+    status: AnswerStatus = "retryable" if describe(code).retryable else "failed"
+    return make_answer(status, code, error_message=message, details=details, retry_after_ms=retry_after_ms)
+
+
+def read_answer(data: bytes, *, max_bytes: int = DEFAULT_MAX_BYTES) -> tuple[Answer, int]:
+    """What an agent sent as its receipt: the answer, and the wait that it asked for (ms; -1 = none, an ordinary result).
+
+    Never raises: junk is the answer `handler.error`, with the reason in details.
+    """
+    problem = _problem(data, max_bytes)
+    if problem:
+        return _junk(problem), -1
+    try:
+        sent = _read(data)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        return _junk(str(error)), -1
+    details = bytes(sent.details).strip()
+    if details != b"null" and not details.startswith(b"{"):
+        return _junk("details is no object"), -1
+    code = sent.code or default_code(Status(sent.status))
+    if len(code) > MAX_CODE_CHARS or not code.isprintable():
+        return _junk("code is no code"), -1
+    core = Core(
+        status=sent.status,
+        code=code,
+        output=sent.output,
+        error_message=sent.error_message,
+        schema=sent.schema,
+        processing_host=sent.processing_host,
+        confidence=sent.confidence,
+        partial=bool(sent.partial),
+        cost=sent.cost,
+        via=sent.via,
+        retry_after_ms=sent.retry_after_ms,
+    )
+    answer = Answer(
+        status=sent.status, code=code, core=_text(core), details=_EMPTY if details == b"null" else details.decode()
+    )
+    wait_ms = -1
+    if sent.status == "retryable" and sent.retry_after_ms is not None and describe(code).retried_inside:
+        wait_ms = min(max(sent.retry_after_ms, 0), MAX_TIMEOUT_MS)
+    return answer, wait_ms
+
+
+def refusal(error: EnvelopeError, *, at_ms: int, durability: str) -> bytes:
+    """The whole receipt for an envelope that was refused: nothing of it is in the ledger, so nothing else fills it in."""
+    return _encode(
+        ReceiptRecord(
+            msg_id=error.msg_id or "",
+            task_id=error.task_id or error.msg_id,
+            status=Status.RETRYABLE if describe(error.code).retryable else Status.FAILED,
+            code=error.code,
+            error_message=plain(error.message),
+            details={key: plain(value) if isinstance(value, str) else value for key, value in error.details.items()},
+            correlation_id=error.correlation_id or error.msg_id,
+            finished_at=at_ms,
+            durability=durability,
+        )
+    )
+
+
+def plain(text: str) -> str:
+    """A text that every JSON reader takes: no lone surrogates, at most 4,096 characters."""
+    return text[:MAX_MESSAGE_CHARS].encode("utf-8", "replace").decode()
+
+
+def _problem(data: bytes, max_bytes: int) -> str:
+    if len(data) > max_bytes:
+        return f"{len(data)} bytes, at most {max_bytes}"
+    if not scan.is_utf8(data):
+        return "not valid UTF-8"
+    if scan.too_deep(data):
+        return f"nested deeper than {scan.MAX_DEPTH}, or cut off"
+    return "" if scan.is_json(data) else "not valid JSON"
+
+
+def _junk(reason: str) -> Answer:
+    return make_answer(
+        "retryable",
+        "handler.error",
+        error_message="the agent's receipt cannot be read",
+        details={"reason": plain(reason)[:300]},
+    )
+
+
+def _text(core: Core) -> str:
+    return _encode(core).decode()
+
+
+def _details(details: dict[str, object] | None) -> str:
+    if not details:
+        return _EMPTY
+    return _encode(details).decode()
