@@ -1,0 +1,198 @@
+"""Requests through routers and agents that are killed -9 all the time: nothing lost, nothing run again after it was completed.
+
+`python -m tests.chaos.kill_run --requests 5000` prints what happened and exits 1 when a promise was broken.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import redis
+import uvloop
+
+from reach import Agent, Context, Reach, Receipt
+from reach.backend.keys import KeySpace
+from reach.backend.private_server import PrivateServer
+from tests.chaos import ledger_file
+
+ENV = "chaos"
+ROUTERS = ("router-1", "router-2")
+AGENTS = ("work-1", "work-2", "work-3", "work-4")
+WORK_MS = (1, 20)
+TOTAL_S = 60.0
+
+
+async def agent(url: str, agent_id: str, path: Path) -> None:
+    """Works a few milliseconds and writes down that it did."""
+    book = ledger_file.LedgerFile(path)
+    one = Agent(agent_id, concurrency=8)
+    rng = random.Random(agent_id)
+
+    @one.capability("work", schema="work.v1")
+    async def work(body: dict[str, Any], ctx: Context) -> dict[str, Any]:
+        book.write("start", ctx.msg_id, agent_id, time.time_ns() // 1_000_000)
+        await asyncio.sleep(rng.uniform(*WORK_MS) / 1000)
+        book.write("end", ctx.msg_id, agent_id, time.time_ns() // 1_000_000)
+        return {"n": body["n"]}
+
+    await one.serve(url=url, env=ENV)
+
+
+class Cast:
+    """The processes on the stage; one that was killed comes back at once."""
+
+    def __init__(self, url: str, path: Path) -> None:
+        self._commands = {
+            **{name: [sys.executable, "-m", "reach_worker.cli", "run", "--redis-url", url, "--env", ENV, "--worker-id", name, "--health-port", "0"] for name in ROUTERS},
+            **{name: [sys.executable, "-m", "tests.chaos.kill_run", "agent", url, name, str(path)] for name in AGENTS},
+        }
+        self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self.kills: list[tuple[int, str, int]] = []  # (at_ms, name, pid)
+
+    def start(self, name: str) -> None:
+        self._running[name] = subprocess.Popen(self._commands[name], stdout=subprocess.DEVNULL)
+
+    def kill(self, name: str) -> None:
+        one = self._running[name]
+        one.send_signal(signal.SIGKILL)
+        self.kills.append((time.time_ns() // 1_000_000, name, one.pid))
+        one.wait()
+
+    def stop(self) -> None:
+        for one in self._running.values():
+            one.kill()
+        for one in self._running.values():
+            one.wait()
+
+
+@dataclass
+class Report:
+    """What a run showed. `broken` names every promise that did not hold."""
+
+    requests: int
+    kills: int = 0
+    wall_s: float = 0.0
+    answers: Counter[str] = field(default_factory=Counter)
+    runs: int = 0
+    broken: list[str] = field(default_factory=list)
+    takeovers_ms: list[int] = field(default_factory=list)
+    slowest_s: float = 0.0
+
+    def __str__(self) -> str:
+        takeover = ", ".join(f"{name} {value} ms" for name, value in _quantiles(self.takeovers_ms))
+        return "\n".join(
+            [
+                f"{self.requests} requests in {self.wall_s:.0f} s, {self.kills} kills, {self.runs} runs of the handler",
+                f"receipts: {dict(self.answers)}; slowest {self.slowest_s:.1f} s of {TOTAL_S:.0f} s",
+                f"takeovers of a killed agent's work: {len(self.takeovers_ms)} ({takeover or 'none'}), from the kill to the next start",
+                *(f"BROKEN: {what}" for what in self.broken[:20]),
+            ]
+        )
+
+
+def _quantiles(values: list[int]) -> list[tuple[str, int]]:
+    ordered = sorted(values)
+    return [(name, ordered[min(len(ordered) - 1, int(len(ordered) * q))]) for name, q in (("min", 0), ("median", 0.5), ("max", 1))] if ordered else []
+
+
+async def _requests(url: str, count: int, inflight: int) -> list[tuple[int, Receipt[Any], float]]:
+    answers: list[tuple[int, Receipt[Any], float]] = []
+    numbers = iter(range(count))
+    async with Reach.connect(url=url, env=ENV, agent_id="chaos-client") as reach:
+
+        async def worker() -> None:
+            for n in numbers:
+                at = time.monotonic()
+                receipt = await reach.request("capability:work", {"n": n}, schema="work.v1", timeout=TOTAL_S)
+                answers.append((n, receipt, time.monotonic() - at))
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(inflight):
+                group.create_task(worker())
+    return answers
+
+
+async def _killing(cast: Cast, every_s: float, rng: random.Random) -> None:
+    while True:
+        await asyncio.sleep(every_s)
+        for name in (rng.choice(ROUTERS), rng.choice(AGENTS)):
+            await asyncio.to_thread(cast.kill, name)
+            cast.start(name)
+
+
+async def _registered(url: str) -> None:
+    async with asyncio.timeout(30):
+        with redis.Redis.from_url(url) as raw:
+            while int(raw.hlen(KeySpace(ENV).agents())) < len(AGENTS):
+                await asyncio.sleep(0.05)
+
+
+def _judge(report: Report, answers: list[tuple[int, Receipt[Any], float]], runs: dict[str, list[ledger_file.Run]], kills: list[tuple[int, str, int]]) -> None:
+    if len(answers) != report.requests:
+        report.broken.append(f"{report.requests - len(answers)} requests have no receipt")
+    for n, receipt, seconds in answers:
+        report.answers[f"{receipt.status}/{receipt.code}"] += 1
+        report.slowest_s = max(report.slowest_s, seconds)
+        if seconds > TOTAL_S + 0.25:
+            report.broken.append(f"request {n} was answered after {seconds:.2f} s")
+        if not receipt.ok:
+            report.broken.append(f"request {n} ended {receipt.status}/{receipt.code}: {receipt.error_message}")
+        again = [run for run in runs.get(receipt.msg_id, ()) if run.what == "start" and run.at_ms > receipt.finished_at]
+        if again:
+            report.broken.append(f"{receipt.msg_id} ran again after its completion was recorded: {again}")
+    killed = {pid: at_ms for at_ms, _, pid in kills}
+    for lines in runs.values():
+        starts = [run for run in lines if run.what == "start"]
+        report.runs += len(starts)
+        report.takeovers_ms += [b.at_ms - killed[a.pid] for a, b in zip(starts, starts[1:], strict=False) if a.pid in killed]
+    if any(ms > 17_500 for ms in report.takeovers_ms):
+        report.broken.append(f"a takeover took {max(report.takeovers_ms)} ms")
+
+
+async def run(requests: int, *, inflight: int = 256, every_s: float = 2.0, seed: int = 1, server: PrivateServer | None = None) -> Report:
+    """Start everything, send, kill, and judge by what the agents wrote and the callers got."""
+    report = Report(requests)
+    with contextlib.ExitStack() as stack:
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        server = server or stack.enter_context(PrivateServer.start())
+        cast = Cast(server.url, directory / "runs")
+        stack.callback(cast.stop)
+        for name in (*ROUTERS, *AGENTS):
+            cast.start(name)
+        await _registered(server.url)
+        started = time.monotonic()
+        killing = asyncio.create_task(_killing(cast, every_s, random.Random(seed)))
+        try:
+            answers = await _requests(server.url, requests, inflight)
+        finally:
+            killing.cancel()
+            await asyncio.gather(killing, return_exceptions=True)
+        report.wall_s = time.monotonic() - started
+        report.kills = len(cast.kills)
+        _judge(report, answers, ledger_file.read(directory / "runs"), cast.kills)
+    return report
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["agent"]:
+        uvloop.run(agent(sys.argv[2], sys.argv[3], Path(sys.argv[4])))
+    else:
+        parser = argparse.ArgumentParser(description=__doc__)
+        parser.add_argument("--requests", type=int, default=5000)
+        parser.add_argument("--inflight", type=int, default=256)
+        parser.add_argument("--every", type=float, default=2.0)
+        parser.add_argument("--seed", type=int, default=1)
+        asked = parser.parse_args()
+        result = asyncio.run(run(asked.requests, inflight=asked.inflight, every_s=asked.every, seed=asked.seed))
+        print(result)
+        sys.exit(1 if result.broken else 0)
