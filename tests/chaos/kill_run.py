@@ -28,12 +28,12 @@ from tests.chaos import ledger_file
 ENV = "chaos"
 ROUTERS = ("router-1", "router-2")
 AGENTS = ("work-1", "work-2", "work-3", "work-4")
-WORK_MS = (1, 20)
+WORK_MS = (20, 200)
 TOTAL_S = 60.0
 
 
 async def agent(url: str, agent_id: str, path: Path) -> None:
-    """Works a few milliseconds and writes down that it did."""
+    """Works a little and writes down that it did."""
     book = ledger_file.LedgerFile(path)
     one = Agent(agent_id, concurrency=8)
     rng = random.Random(agent_id)
