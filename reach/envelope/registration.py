@@ -1,13 +1,18 @@
 """The other stored records: who is there, how it is, and how a pattern is routed (PROTOCOL, sections 6 and 13)."""
 
+from collections.abc import Iterator
 from typing import Any, Literal
 
 import msgspec
 
+from reach import ids
 from reach.envelope.message import Fraction, Int64, Timeouts
 
 BeatState = Literal["ready", "busy", "draining", "not_ready"]
 ControlOp = Literal["register", "leave", "cancel", "capabilities"]
+
+MAX_CAPABILITIES = 1_000
+MAX_GROUPS = 100
 
 
 class Capability(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -29,6 +34,9 @@ class Accept(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forb
     schemas: tuple[str, ...] = ()
 
 
+DEFAULT_ACCEPTS = (Accept(type="request"), Accept(type="event"))
+
+
 class Registration(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """What an instance declares about its agent. `partitions` is P as the agent knows it."""
 
@@ -39,7 +47,7 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     zone: str | None = None
     groups: tuple[str, ...] = ()
     capabilities: tuple[Capability, ...] = ()
-    accepts: tuple[Accept, ...] = (Accept(type="request"), Accept(type="event"))
+    accepts: tuple[Accept, ...] = DEFAULT_ACCEPTS
     partitions: Int64 = 1
     concurrency: Int64 = 8
     max_process_ms: Int64 | None = None
@@ -94,3 +102,91 @@ class ControlEntry(msgspec.Struct, frozen=True, kw_only=True):
     op: ControlOp
     reply_to: str | None = None
     fields: dict[str, msgspec.Raw] = {}
+
+
+class StoredRegistration(Registration, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """A value of the hash `agents`: a registration and the version of its last change."""
+
+    v: Int64 = 0
+
+
+class Tombstone(msgspec.Struct, frozen=True, kw_only=True):
+    """What stands in the hash `agents` for 24 h after an agent was removed."""
+
+    gone_at: Int64
+    v: Int64 = 0
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """One thing that is wrong with a registration: a `registration.*` code, the dotted field, and one sentence."""
+
+    code: str
+    field: str
+    message: str
+
+
+def problems_of(registration: Registration, *, env: str) -> list[Problem]:
+    """Everything that is wrong with what a registration says, all at once; its types are right already.
+
+    Args:
+        registration: What the instance declares.
+        env: The environment that it wants to join.
+    """
+    found = [
+        Problem("registration.bad_field", field, problem)
+        for field, wrong, problem in (*_identity(registration), *_abilities(registration), *_numbers(registration))
+        if wrong
+    ]
+    if ids.is_env(registration.env) and registration.env != env:
+        found.append(Problem("registration.wrong_env", "env", f"declared for {registration.env}, this is {env}"))
+    return found
+
+
+_Finding = tuple[str, bool, str]
+
+
+def _identity(registration: Registration) -> Iterator[_Finding]:
+    for field in ("agent_id", "instance_id", "node_id", "zone"):
+        text = getattr(registration, field)
+        yield field, text is not None and not ids.is_name(text), "not letters, digits, dot, dash, underscore; 1 to 128"
+    yield "env", not ids.is_env(registration.env), "not lower-case letters, digits, dash; 1 to 32"
+    for at, group in enumerate(registration.groups):
+        yield f"groups[{at}]", not ids.is_name(group), "not a name"
+    for field, longest in (("endpoint", 2048), ("adapter", 128), ("token", 4096)):
+        text = getattr(registration, field)
+        yield field, text is not None and not 0 < len(text) <= longest, f"not 1 to {longest} characters"
+    yield "groups", len(registration.groups) > MAX_GROUPS, f"more than {MAX_GROUPS}"
+    yield "capabilities", len(registration.capabilities) > MAX_CAPABILITIES, f"more than {MAX_CAPABILITIES}"
+    yield "accepts", len(registration.accepts) > MAX_CAPABILITIES, f"more than {MAX_CAPABILITIES}"
+
+
+def _abilities(registration: Registration) -> Iterator[_Finding]:
+    seen: set[tuple[str, str]] = set()
+    for at, capability in enumerate(registration.capabilities):
+        field = f"capabilities[{at}]"
+        yield f"{field}.name", not ids.is_token(capability.name), "not dotted lower-case tokens, at most 128"
+        for side in ("input_schema", "output_schema"):
+            schema = getattr(capability, side)
+            named = isinstance(schema, str)
+            yield f"{field}.{side}", named and not ids.is_schema(schema), "not lower-case tokens that end in .v<N>"
+        # Two schemas of one capability are two handlers side by side; the same one twice is a mistake.
+        marks = (capability.name, repr(capability.input_schema))
+        yield f"{field}.name", marks in seen, "the same capability and schema twice"
+        seen.add(marks)
+        yield f"{field}.max_process_ms", _below(capability.max_process_ms, 1), "below 1"
+        yield f"{field}.cost", _below(capability.cost, 0), "below 0"
+    for at, accept in enumerate(registration.accepts):
+        yield f"accepts[{at}].type", not ids.is_token(accept.type), "not dotted lower-case tokens, at most 128"
+        for schema in accept.schemas:
+            yield f"accepts[{at}].schemas", not ids.is_schema(schema), "not lower-case tokens that end in .v<N>"
+
+
+def _numbers(registration: Registration) -> Iterator[_Finding]:
+    for field in ("partitions", "concurrency", "max_process_ms"):
+        yield field, _below(getattr(registration, field), 1), "below 1"
+    for field in ("weight", "cost", "rate_limit"):
+        yield field, _below(getattr(registration, field), 0), "below 0"
+
+
+def _below(number: float | None, least: int) -> bool:
+    return number is not None and number < least

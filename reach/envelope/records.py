@@ -1,0 +1,268 @@
+"""Bytes to the other records and back: receipts, notices, beats, policies, control entries, registrations.
+
+All come from outside, so all pass the same edge as an envelope: size, UTF-8, depth, JSON, no key twice in the outer
+object. null in an optional field means absent.
+"""
+
+from collections.abc import Mapping
+from typing import Any, TypeVar, get_args, get_origin
+
+import msgspec
+
+from reach.envelope import scan
+from reach.envelope.codes import default_code
+from reach.envelope.receipt import Notice, NoticeKind, ReceiptRecord
+from reach.envelope.registration import (
+    DEFAULT_ACCEPTS,
+    Accept,
+    Beat,
+    Capability,
+    ControlEntry,
+    ControlOp,
+    Problem,
+    Registration,
+    RoutePolicy,
+    StoredRegistration,
+    Tombstone,
+    problems_of,
+)
+from reach.errors import RecordError, RegistrationRefused
+
+MAX_BYTES = 1 << 20
+
+S = TypeVar("S", bound=msgspec.Struct)
+_encode = msgspec.json.Encoder().encode
+_receipts = msgspec.json.Decoder(ReceiptRecord)
+_beats = msgspec.json.Decoder(Beat)
+_policies = msgspec.json.Decoder(RoutePolicy)
+_stored = msgspec.json.Decoder(StoredRegistration)
+_tombstones = msgspec.json.Decoder(Tombstone)
+_raw_objects = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+# What stands in for a required field that is missing or bad, so that the rest can still be judged.
+_STAND_IN = "x"
+
+
+def encode_receipt(record: ReceiptRecord) -> bytes:
+    """A receipt as JSON, all fields written, the output as it came."""
+    return _encode(record)
+
+
+def decode_receipt(data: bytes, *, max_bytes: int = MAX_BYTES) -> ReceiptRecord:
+    """A receipt. `{status}` is enough; a code that is not given follows from the status; unknown fields are ignored.
+
+    Raises:
+        RecordError: Junk.
+    """
+    record = _read(data, _receipts, "receipt", max_bytes=max_bytes, carried="output")
+    return record if record.code else msgspec.structs.replace(record, code=default_code(record.status))
+
+
+def encode_notice(notice: Notice) -> bytes:
+    """A notice as flat JSON: `{"notice": ..., "msg_id": ..., ...}`."""
+    return _encode({**notice.fields, "notice": notice.notice, "msg_id": notice.msg_id})
+
+
+def decode_notice(data: bytes) -> Notice:
+    """A notice.
+
+    Raises:
+        RecordError: Junk, or a kind that there is not.
+    """
+    _edge(data, "notice", MAX_BYTES)
+    try:
+        fields = msgspec.json.decode(data, type=dict[str, Any])
+    except msgspec.DecodeError as error:
+        raise RecordError(f"notice: {error}") from None
+    kind, msg_id = fields.pop("notice", None), fields.pop("msg_id", "")
+    if kind not in get_args(NoticeKind) or not isinstance(msg_id, str):
+        raise RecordError(f"notice: {kind!r} is no kind of notice, or msg_id is no text")
+    return Notice(kind, msg_id, fields)
+
+
+def encode_beat(beat: Beat) -> bytes:
+    """A beat as JSON."""
+    return _encode(beat)
+
+
+def decode_beat(data: bytes) -> Beat:
+    """A beat.
+
+    Raises:
+        RecordError: Junk.
+    """
+    return _read(data, _beats, "beat")
+
+
+def encode_policy(policy: RoutePolicy) -> bytes:
+    """A routing policy as JSON: a value of the hash `routes`."""
+    return _encode(policy)
+
+
+def decode_policy(data: bytes) -> RoutePolicy:
+    """A routing policy.
+
+    Raises:
+        RecordError: Junk.
+    """
+    return _read(data, _policies, "policy")
+
+
+def encode_registration(registration: Registration) -> bytes:
+    """A registration as JSON."""
+    return _encode(registration)
+
+
+def decode_stored_registration(data: bytes) -> StoredRegistration | Tombstone:
+    """A value of the hash `agents`, which a registrar has judged already.
+
+    Raises:
+        RecordError: Junk (somebody wrote there by hand).
+    """
+    if data.startswith(b'{"gone_at"'):
+        return _read(data, _tombstones, "tombstone")
+    return _read(data, _stored, "stored registration")
+
+
+def encode_control(entry: ControlEntry) -> bytes:
+    """A control entry as flat JSON: `{"op": ..., "reply_to": ..., ...}`."""
+    return _encode({"op": entry.op, "reply_to": entry.reply_to, **entry.fields})
+
+
+def register_entry(registration: Registration, reply_to: str) -> ControlEntry:
+    """The control entry by which an instance registers."""
+    return ControlEntry(op="register", reply_to=reply_to, fields=_raw_objects.decode(_encode(registration)))
+
+
+def decode_control(data: bytes) -> ControlEntry:
+    """A control entry; what belongs to its op stays undecoded.
+
+    Raises:
+        RecordError: Junk, or an op that there is not.
+    """
+    _edge(data, "control", MAX_BYTES)
+    fields = _objects(data, "control")
+    try:
+        op = msgspec.json.decode(fields.pop("op", msgspec.Raw(b"null")), type=ControlOp)
+        reply_to = msgspec.json.decode(fields.pop("reply_to", msgspec.Raw(b"null")), type=str | None)
+    except msgspec.DecodeError as error:
+        raise RecordError(f"control: {error}") from None
+    return ControlEntry(op=op, reply_to=reply_to, fields=fields)
+
+
+def control_fields(entry: ControlEntry, kind: type[S]) -> S:
+    """What belongs to the op of an entry, as a struct (for ops other than register).
+
+    Raises:
+        RecordError: It does not fit.
+    """
+    present = {name: raw for name, raw in entry.fields.items() if bytes(raw) != b"null"}
+    try:
+        return msgspec.json.decode(_encode(present), type=kind)
+    except msgspec.DecodeError as error:
+        raise RecordError(f"control {entry.op}: {error}") from None
+
+
+def read_registration(fields: Mapping[str, msgspec.Raw] | bytes, *, env: str) -> Registration:
+    """Judge a registration and say everything that is wrong with it at once.
+
+    Args:
+        fields: Of the control entry, or the registration as JSON.
+        env: The environment that it wants to join.
+
+    Raises:
+        RegistrationRefused: With the code of the first problem and all of them in `details["problems"]`.
+    """
+    if isinstance(fields, bytes):
+        try:
+            _edge(fields, "registration", MAX_BYTES)
+            fields = _objects(fields, "registration")
+        except RecordError as error:
+            raise _refused([Problem("registration.malformed", "", error.message)]) from None
+    problems: list[Problem] = []
+    registration = _by_field(Registration, fields, "", problems)
+    problems += problems_of(registration, env=env)
+    if problems:
+        raise _refused(problems)
+    # An empty list says as little as none at all.
+    return registration if registration.accepts else msgspec.structs.replace(registration, accepts=DEFAULT_ACCEPTS)
+
+
+def _refused(problems: list[Problem]) -> RegistrationRefused:
+    text = "; ".join(f"{p.field}: {p.message}" if p.field else p.message for p in problems)
+    return RegistrationRefused(
+        text, code=problems[0].code, details={"problems": [msgspec.to_builtins(p) for p in problems]}
+    )
+
+
+def _by_field(kind: type[S], raw: Mapping[str, msgspec.Raw], at: str, problems: list[Problem]) -> S:
+    """Decode field by field, so that one bad field does not hide the next."""
+    known = {field.name: field for field in msgspec.structs.fields(kind)}
+    values: dict[str, Any] = {}
+    unknown = sorted(raw.keys() - known.keys())
+    problems.extend(Problem("registration.unknown_field", at + name[:128], "no such field") for name in unknown)
+    for name, field in known.items():
+        data = bytes(raw.get(name, b"null"))
+        if data == b"null":
+            if field.required:
+                problems.append(Problem("registration.missing_field", at + name, "is missing"))
+                values[name] = _STAND_IN
+            continue
+        try:
+            values[name] = _field(field.type, data, at + name, problems)
+        except msgspec.DecodeError as error:
+            problems.append(Problem("registration.bad_field", at + name, str(error)[:200]))
+            if field.required:
+                values[name] = _STAND_IN
+    return kind(**values)
+
+
+def _field(kind: Any, data: bytes, at: str, problems: list[Problem]) -> Any:
+    inner = get_args(kind)[0] if get_origin(kind) is tuple else None
+    if inner is Capability or inner is Accept:
+        items = msgspec.json.decode(data, type=list[dict[str, msgspec.Raw]])
+        return tuple(_by_field(inner, item, f"{at}[{i}].", problems) for i, item in enumerate(items))
+    return msgspec.json.decode(data, type=kind)
+
+
+def _edge(data: bytes, what: str, max_bytes: int) -> None:
+    if len(data) > max_bytes:
+        raise RecordError(f"{what}: {len(data)} bytes, at most {max_bytes}")
+    if not scan.is_utf8(data):
+        raise RecordError(f"{what}: not valid UTF-8")
+    if scan.too_deep(data):
+        raise RecordError(f"{what}: nested deeper than {scan.MAX_DEPTH}, or cut off")
+
+
+def _objects(data: bytes, what: str) -> dict[str, msgspec.Raw]:
+    try:
+        fields = _raw_objects.decode(data)
+    except msgspec.DecodeError as error:
+        raise RecordError(f"{what}: {error}") from None
+    twice = scan.first_duplicate(scan.members(scan.latin(data)))
+    if twice is not None:
+        raise RecordError(f"{what}: {twice} stands there twice")
+    return fields
+
+
+def _read(
+    data: bytes, decoder: msgspec.json.Decoder[S], what: str, *, max_bytes: int = MAX_BYTES, carried: str = ""
+) -> S:
+    _edge(data, what, max_bytes)
+    try:
+        return decoder.decode(data)
+    except msgspec.DecodeError as error:
+        text = scan.latin(data)
+        if not scan.is_json(data) or not text.lstrip(" \t\n\r").startswith("{"):
+            raise RecordError(f"{what}: {error}") from None
+    # A null that means absent, or a lone surrogate inside the field that is carried untouched.
+    found = [m for m in scan.members(text) if m.key == carried or not scan.is_null(text, m)]
+    written = ",".join(f'"{m.key}":0' if m.key == carried else text[m.start : m.end] for m in found)
+    try:
+        record = decoder.decode(f"{{{written}}}".encode("latin-1"))
+    except msgspec.DecodeError as error:
+        raise RecordError(f"{what}: {error}") from None
+    for member in found:
+        if member.key == carried:
+            record = msgspec.structs.replace(record, **{carried: msgspec.Raw(data[member.value_start : member.end])})
+    return record
