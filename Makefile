@@ -2,7 +2,7 @@
 # Needs Python 3.11 or newer, git and make; everything else goes into .venv. uv is used when it is on PATH, pip when it is not.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo dev test check format bench chaos lock clean
+.PHONY: help demo dev test check format docs bench chaos lock clean
 SHELL := /bin/sh
 
 # The first Python that is new enough, unless you say PYTHON=...
@@ -11,7 +11,6 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3 p
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-SOURCES := reach workers tests examples
 ARGS ?=
 
 help:  ## list the targets
@@ -53,6 +52,9 @@ check: $(STAMP)  ## format, lint, types, layers, spelling, dependencies, rules o
 format: $(STAMP)  ## put the code into the form that check wants
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+docs: $(STAMP)  ## write the reference pages that are made from tables (keys, codes)
+	$(BIN)/python -m tests.rules.reference
 
 bench: $(STAMP)  ## measure; prints the figures and the command that made them
 	$(BIN)/python -m tests.benchmarks $(ARGS)

@@ -146,3 +146,22 @@ class KeySpace:
 
     def lock(self, service: str) -> str:
         return f"{self._env_tag}lock:{service}"
+
+
+def markdown() -> str:
+    """The table as docs/keys.md, which a test compares with the file (`make docs` writes it anew)."""
+    lines = [
+        "# Keys",
+        "",
+        "Made from `reach/backend/keys.py` by `make docs`.",
+        "`{T}` is the hash tag of a partition, `{<env>.<p>}`; `{E}` that of an env, `{<env>}`.",
+        "Nothing else is written; the tests walk every Redis that they have used and compare.",
+        "",
+        "| key | type | expires by itself | lifetime | written by |",
+        "|---|---|---|---|---|",
+    ]
+    lines += [
+        f"| `{row.pattern}` | {' or '.join(row.types)} | {'yes' if row.ttl else 'no'} | {row.lifetime} | {row.writer} |"
+        for row in TABLE
+    ]
+    return "\n".join(lines) + "\n"
