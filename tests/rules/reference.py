@@ -2,11 +2,16 @@
 
 from collections.abc import Callable
 
+from reach import settings
 from reach.backend import keys
 from reach.envelope import codes
 from tests.rules.files import ROOT
 
-PAGES: dict[str, Callable[[], str]] = {"docs/keys.md": keys.markdown, "docs/codes.md": codes.markdown}
+PAGES: dict[str, Callable[[], str]] = {
+    "docs/keys.md": keys.markdown,
+    "docs/codes.md": codes.markdown,
+    "docs/settings.md": settings.markdown,
+}
 
 
 def main() -> None:
