@@ -1,6 +1,7 @@
 """The limit to compare with: a routed request and reply written by hand, with nothing that a broker is chosen for.
 
-requester --XADD--> ingress --XREADGROUP--> router --EVALSHA (dedup by SET NX, XADD inbox)--> responder --XADD--> replies --XREAD--> requester
+requester --XADD--> ingress --XREADGROUP--> router --EVALSHA (dedup by SET NX, XADD inbox)--> responder
+responder --XADD--> replies --XREAD--> requester
 
 A bare asyncio Protocol with hiredis on both ends, batches, no record, no lease, no retry, no receipt. It cannot be done much faster in
 Python, and it loses messages in a dozen ways. `python -m tests.benchmarks.limits` is one role of it; `tests.benchmarks.paths` drives it.
@@ -59,7 +60,7 @@ class Connection(asyncio.Protocol):
         self._waiting.append(future)
         if not self._out:
             self._loop.call_soon(self._flush)
-        self._out.append(hiredis.pack_command(command))
+        self._out.append(hiredis.pack_command(command))  # type: ignore[arg-type]  # its stub means a tuple of any length
         return future
 
     def _flush(self) -> None:
@@ -70,11 +71,13 @@ class Connection(asyncio.Protocol):
 
 async def connect(url: str) -> Connection:
     loop = asyncio.get_running_loop()
-    where = redis.connection.parse_url(url)
+    where = redis.connection.parse_url(url)  # type: ignore[no-untyped-call]
     if "path" in where:
         _, connection = await loop.create_unix_connection(Connection, where["path"])
     else:
-        _, connection = await loop.create_connection(Connection, where.get("host", "localhost"), where.get("port", 6379))
+        _, connection = await loop.create_connection(
+            Connection, where.get("host", "localhost"), where.get("port", 6379)
+        )
     return connection
 
 
@@ -82,7 +85,9 @@ async def router(url: str) -> None:
     connection = await connect(url)
     script = await connection.send("SCRIPT", "LOAD", ROUTE)
     while True:
-        read = await connection.send("XREADGROUP", "GROUP", "g", "r1", "COUNT", BATCH, "BLOCK", 1000, "STREAMS", INGRESS, ">")
+        read = await connection.send(
+            "XREADGROUP", "GROUP", "g", "r1", "COUNT", BATCH, "BLOCK", 1000, "STREAMS", INGRESS, ">"
+        )
         if read:
             arguments: list[bytes] = []
             for entry_id, fields in read[0][1]:
@@ -93,7 +98,9 @@ async def router(url: str) -> None:
 async def responder(url: str) -> None:
     reading, writing = await connect(url), await connect(url)
     while True:
-        read = await reading.send("XREADGROUP", "GROUP", "g", "a1", "COUNT", BATCH, "BLOCK", 1000, "STREAMS", INBOX, ">")
+        read = await reading.send(
+            "XREADGROUP", "GROUP", "g", "a1", "COUNT", BATCH, "BLOCK", 1000, "STREAMS", INBOX, ">"
+        )
         if read:
             for _, fields in read[0][1]:
                 json.loads(fields[1])

@@ -87,7 +87,9 @@ def running(*commands: list[str]) -> Iterator[list[subprocess.Popen[bytes]]]:
             one.wait()
 
 
-def _measured(server: PrivateServer, roles: list[subprocess.Popen[bytes]], command: list[str], count: int) -> dict[str, float]:
+def _measured(
+    server: PrivateServer, roles: list[subprocess.Popen[bytes]], command: list[str], count: int
+) -> dict[str, float]:
     with redis.Redis.from_url(server.url) as raw:
         before = [measure.process_cpu_s(role.pid) for role in roles]
         server_before = measure.server_cpu_s(raw)
@@ -112,7 +114,14 @@ def by_hand(count: int, inflight: int) -> dict[str, float]:
             limits.prepare(raw)
         module = [sys.executable, "-m", "tests.benchmarks.limits"]
         with running([*module, "router", server.url], [*module, "responder", server.url]) as roles:
-            command = [*module, "requester", server.url, str(count), str(inflight), json.dumps({**_ENVELOPE, "payload": {"body": BODY}})]
+            command = [
+                *module,
+                "requester",
+                server.url,
+                str(count),
+                str(inflight),
+                json.dumps({**_ENVELOPE, "payload": {"body": BODY}}),
+            ]
             return _measured(server, roles, command, count)
 
 
@@ -132,12 +141,25 @@ def by_reach(mode: str, count: int, inflight: int) -> dict[str, float]:
     """One round of reach, with everything it does: ledger, leases, receipts, hop records."""
     with PrivateServer.start() as server:
         module = [sys.executable, "-m", "tests.benchmarks.paths"]
-        worker = [sys.executable, "-m", "reach_worker.cli", "run", "--redis-url", server.url, "--env", ENV, "--health-port", "0"]
+        worker = [
+            sys.executable,
+            "-m",
+            "reach_worker.cli",
+            "run",
+            "--redis-url",
+            server.url,
+            "--env",
+            ENV,
+            "--health-port",
+            "0",
+        ]
         with running(worker, [*module, "agent", server.url]) as roles:
             _registered(server.url)
             with redis.Redis.from_url(server.url) as raw:
                 memory = int(raw.info("memory")["used_memory"])
-                figures = _measured(server, roles, [*module, "client", server.url, mode, str(count), str(inflight)], count)
+                figures = _measured(
+                    server, roles, [*module, "client", server.url, mode, str(count), str(inflight)], count
+                )
                 raw.delete(KeySpace(ENV).events(0))
                 figures["memory_bytes"] = (int(raw.info("memory")["used_memory"]) - memory) / count
             return figures
@@ -156,10 +178,16 @@ def row(name: str, rounds: list[dict[str, float]], limit: list[dict[str, float]]
     """One line: medians with their ranges; beside the limit the ratio of the rates, round by round."""
     column = {key: [one[key] for one in rounds] for key in rounds[0]}
     cpu = " / ".join(measure.spread(column[f"{who}_us"]) for who in ("client", "router", "agent", "server"))
-    line = f"{name:22} {measure.spread(column['rate'])} a second | p50 {measure.spread(column['p50_ms'], 2)} p99 {measure.spread(column['p99_ms'], 2)} ms"
-    print(f"{line} | client/router/agent/server us {cpu}", flush=True)
+    times = f"p50 {measure.spread(column['p50_ms'], 2)} p99 {measure.spread(column['p99_ms'], 2)} ms"
+    print(
+        f"{name:22} {measure.spread(column['rate'])} a second | {times} | client/router/agent/server us {cpu}",
+        flush=True,
+    )
     if limit:
-        print(f"{'':22} of the hand-written path's rate: {measure.ratio(column['rate'], [one['rate'] for one in limit])}", flush=True)
+        print(
+            f"{'':22} of the hand-written path's rate: {measure.ratio(column['rate'], [one['rate'] for one in limit])}",
+            flush=True,
+        )
     if "memory_bytes" in column:
         print(f"{'':22} memory per remembered message: {measure.spread(column['memory_bytes'])} bytes", flush=True)
 

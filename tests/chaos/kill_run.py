@@ -6,6 +6,7 @@
 import argparse
 import asyncio
 import contextlib
+import itertools
 import random
 import signal
 import subprocess
@@ -53,7 +54,23 @@ class Cast:
 
     def __init__(self, url: str, path: Path) -> None:
         self._commands = {
-            **{name: [sys.executable, "-m", "reach_worker.cli", "run", "--redis-url", url, "--env", ENV, "--worker-id", name, "--health-port", "0"] for name in ROUTERS},
+            **{
+                name: [
+                    sys.executable,
+                    "-m",
+                    "reach_worker.cli",
+                    "run",
+                    "--redis-url",
+                    url,
+                    "--env",
+                    ENV,
+                    "--worker-id",
+                    name,
+                    "--health-port",
+                    "0",
+                ]
+                for name in ROUTERS
+            },
             **{name: [sys.executable, "-m", "tests.chaos.kill_run", "agent", url, name, str(path)] for name in AGENTS},
         }
         self._running: dict[str, subprocess.Popen[bytes]] = {}
@@ -102,7 +119,14 @@ class Report:
 
 def _quantiles(values: list[int]) -> list[tuple[str, int]]:
     ordered = sorted(values)
-    return [(name, ordered[min(len(ordered) - 1, int(len(ordered) * q))]) for name, q in (("min", 0), ("median", 0.5), ("max", 1))] if ordered else []
+    return (
+        [
+            (name, ordered[min(len(ordered) - 1, int(len(ordered) * q))])
+            for name, q in (("min", 0), ("median", 0.5), ("max", 1))
+        ]
+        if ordered
+        else []
+    )
 
 
 async def _requests(url: str, count: int, inflight: int) -> list[tuple[int, Receipt[Any], float]]:
@@ -137,7 +161,12 @@ async def _registered(url: str) -> None:
                 await asyncio.sleep(0.05)
 
 
-def _judge(report: Report, answers: list[tuple[int, Receipt[Any], float]], runs: dict[str, list[ledger_file.Run]], kills: list[tuple[int, str, int]]) -> None:
+def _judge(
+    report: Report,
+    answers: list[tuple[int, Receipt[Any], float]],
+    runs: dict[str, list[ledger_file.Run]],
+    kills: list[tuple[int, str, int]],
+) -> None:
     if len(answers) != report.requests:
         report.broken.append(f"{report.requests - len(answers)} requests have no receipt")
     for n, receipt, seconds in answers:
@@ -154,12 +183,14 @@ def _judge(report: Report, answers: list[tuple[int, Receipt[Any], float]], runs:
     for lines in runs.values():
         starts = [run for run in lines if run.what == "start"]
         report.runs += len(starts)
-        report.takeovers_ms += [b.at_ms - killed[a.pid] for a, b in zip(starts, starts[1:], strict=False) if a.pid in killed]
+        report.takeovers_ms += [b.at_ms - killed[a.pid] for a, b in itertools.pairwise(starts) if a.pid in killed]
     if any(ms > 17_500 for ms in report.takeovers_ms):
         report.broken.append(f"a takeover took {max(report.takeovers_ms)} ms")
 
 
-async def run(requests: int, *, inflight: int = 256, every_s: float = 2.0, seed: int = 1, server: PrivateServer | None = None) -> Report:
+async def run(
+    requests: int, *, inflight: int = 256, every_s: float = 2.0, seed: int = 1, server: PrivateServer | None = None
+) -> Report:
     """Start everything, send, kill, and judge by what the agents wrote and the callers got."""
     report = Report(requests)
     with contextlib.ExitStack() as stack:

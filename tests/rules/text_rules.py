@@ -20,7 +20,7 @@ _PLACES = [
 ]
 _WORDS = [
     re.compile(r"\b(?:TO" + r"DO|FIX" + r"ME|XX" + r"X|HA" + r"CK)\b"),
-    re.compile("exactly" + r"[-\s]once", re.IGNORECASE),
+    re.compile("exactly" + r"[-\s]once(?! effects: nobody has them)", re.IGNORECASE),
 ]
 _KINDS = {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
 
