@@ -1,0 +1,227 @@
+"""Connections to Redis, and the one table that turns what Redis says into `reach.errors`.
+
+Every command runs under a limit of its own, nothing is sent twice, and a command that was cancelled or timed out closes its
+connection: a reply that nobody waits for must never reach the next caller. Blocking reads have connections of their own, so that
+they never wait behind, or hold up, anything else.
+"""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from redis import exceptions as redis_errors
+from redis.asyncio.connection import AbstractConnection, Connection, parse_url
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+
+from reach.backend.scripts import Script, command
+from reach.clock import Clock, SystemClock
+from reach.errors import BackendDenied, BackendError, BackendFull, BackendUnavailable, ConfigError, ScriptFailed
+
+MAX_BLOCK_MS = 2_000
+MAX_COMMANDS = 32  # connections for everything that does not block
+MAX_READERS = 1_024  # one per blocking read that waits right now
+COMMAND_LIMIT_MS = 10_000
+CONNECT_LIMIT_S = 5.0
+
+# What Redis answers with its first word. A connection that heard a `fresh` one may lead to the wrong server: it is closed.
+_UNAVAILABLE_FRESH = ("LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "MOVED", "ASK", "UNBLOCKED", "NOTBUSY")
+_UNAVAILABLE = ("NOREPLICAS", "NOGOODSLAVE", "MISCONF", "BUSY", "UNKILLABLE", "INPROG")
+_DENIED = ("NOAUTH", "NOPERM", "WRONGPASS", "DENIED")
+ERRORS: Mapping[str, type[BackendError]] = {
+    **dict.fromkeys((*_UNAVAILABLE_FRESH, *_UNAVAILABLE), BackendUnavailable),
+    **dict.fromkeys(_DENIED, BackendDenied),
+    "OOM": BackendFull,
+    "NOGROUP": BackendError,
+    "WRONGTYPE": BackendError,
+    "CROSSSLOT": BackendError,
+}
+
+Reply = Any  # what RESP2 can say: bytes, int, None, and lists of them
+
+
+def reply_code(error: BaseException) -> str:
+    """The first word of an error reply: the part of it that is made for programs. "" for what is not a reply."""
+    code = getattr(error, "status_code", None)
+    if isinstance(code, str):
+        return code
+    word = str(error).partition(" ")[0]
+    return word if word.isupper() else ""
+
+
+def translated(error: BaseException) -> BackendError:
+    """The one table: what redis-py raised, as an error of reach. `details["reply"]` has the text of Redis."""
+    code = reply_code(error)
+    details = {"reply": f"{type(error).__name__}: {error}", "reply_code": code}
+    if kind := ERRORS.get(code):
+        return kind(f"Redis answered {code}", details=details)
+    if isinstance(error, redis_errors.AuthenticationError | redis_errors.AuthorizationError | redis_errors.NoPermissionError):
+        return BackendDenied("Redis refused the credentials", details=details)
+    if isinstance(error, redis_errors.ResponseError | redis_errors.DataError):
+        return ScriptFailed(f"Redis answered: {error}", details=details)
+    if isinstance(error, redis_errors.RedisError | OSError | asyncio.IncompleteReadError):
+        return BackendUnavailable(f"no connection to Redis: {error}", details=details)
+    return BackendError(f"unexpected: {error!r}", details=details)
+
+
+class _Pool:
+    """A bounded number of connections; who finds none free waits."""
+
+    def __init__(self, kind: type[AbstractConnection], options: Mapping[str, Any], max_connections: int) -> None:
+        self._kind, self._options = kind, options
+        self._idle: list[AbstractConnection] = []
+        self._slots = asyncio.Semaphore(max_connections)
+        self._leased: set[AbstractConnection] = set()
+        self.closed = False
+
+    @asynccontextmanager
+    async def lease(self) -> AsyncIterator[AbstractConnection]:
+        """A connection for one exchange; whatever ends the exchange early, also a cancellation, closes it."""
+        async with self._slots:
+            if self.closed:
+                raise redis_errors.ConnectionError("the backend is closed")
+            connection = self._idle.pop() if self._idle else self._kind(**self._options)
+            self._leased.add(connection)
+            whole = False
+            try:
+                await _freshen(connection)
+                yield connection
+                whole = not self.closed
+            finally:
+                self._leased.discard(connection)
+                if whole:
+                    self._idle.append(connection)
+                else:
+                    await connection.disconnect(nowait=True)
+
+    async def drop_idle(self) -> None:
+        idle, self._idle = self._idle, []
+        for connection in idle:
+            await connection.disconnect(nowait=True)
+
+    async def close(self) -> None:
+        self.closed = True
+        await self.drop_idle()
+        for connection in list(self._leased):
+            await connection.disconnect(nowait=True)
+
+
+async def _freshen(connection: AbstractConnection) -> None:
+    """Connect; a connection whose other end has gone, or that holds bytes nobody asked for, is made anew."""
+    if connection.is_connected:
+        try:
+            if not await connection.can_read():
+                return
+        except (redis_errors.ConnectionError, OSError):
+            pass
+        await connection.disconnect(nowait=True)
+    await connection.connect()
+
+
+class Link:
+    """The way to one Redis: `call` and `batch` for commands, `run` for steps, `read` for blocking reads."""
+
+    def __init__(self, url: str, *, clock: Clock | None = None, rng: random.Random | None = None) -> None:
+        self.clock = clock or SystemClock()
+        self.rng = rng or random.Random()  # noqa: S311  spreads retries, protects nothing
+        try:
+            options: dict[str, Any] = dict(parse_url(url))
+        except ValueError as error:
+            raise ConfigError(f"not a Redis URL: {error}") from error
+        kind = options.pop("connection_class", Connection)
+        # The limits are those of `_exchange`: wait_for, which redis-py would use, can swallow a cancellation on Python 3.11.
+        options |= {
+            "decode_responses": False,
+            "protocol": 2,
+            "socket_timeout": None,
+            "socket_connect_timeout": CONNECT_LIMIT_S,
+            "retry": Retry(NoBackoff(), 0),
+            "driver_info": None,
+            "health_check_interval": 0,
+        }
+        self._commands = _Pool(kind, options, MAX_COMMANDS)
+        self._readers = _Pool(kind, options, MAX_READERS)
+        self._failures = 0
+
+    async def call(self, *args: Any) -> Reply:
+        """One command. Raises what `translated` says."""
+        (reply,) = await self._exchange(self._commands, [args], COMMAND_LIMIT_MS)
+        return _checked(reply)
+
+    async def batch(self, commands: Sequence[Sequence[Any]]) -> list[Reply]:
+        """Several commands in one round trip, not atomic. An error reply stands in its place as a BackendError."""
+        if not commands:
+            return []
+        replies = await self._exchange(self._commands, commands, COMMAND_LIMIT_MS)
+        return [translated(reply) if isinstance(reply, Exception) else reply for reply in replies]
+
+    async def run(self, step: Script, key: str, *argv: Any) -> Reply:
+        """Run a step by its hash; a Redis that does not know it (restart, SCRIPT FLUSH) is told the text and runs that."""
+        (reply,) = await self._exchange(self._commands, [command(step, "EVALSHA", key, argv)], COMMAND_LIMIT_MS)
+        if isinstance(reply, Exception) and reply_code(reply) == "NOSCRIPT":
+            (reply,) = await self._exchange(self._commands, [command(step, "EVAL", key, argv)], COMMAND_LIMIT_MS)
+        return _checked(reply)
+
+    async def run_each(self, step: Script, calls: Sequence[tuple[Any, ...]]) -> list[Reply]:
+        """Run a step for several keys in one round trip: `calls` are (key, *argv). Errors stand in their places."""
+        replies = await self.batch([command(step, "EVALSHA", key, tuple(argv)) for key, *argv in calls])
+        for i, reply in enumerate(replies):
+            if isinstance(reply, BackendError) and reply.details["reply_code"] == "NOSCRIPT":
+                key, *argv = calls[i]
+                replies[i] = await self.call(*command(step, "EVAL", key, tuple(argv)))
+        return replies
+
+    async def read(self, *args: Any, block_ms: int = 0) -> Reply:
+        """One read that may block for `block_ms` (at most 2 s), on a connection that nothing else uses.
+
+        A failure is told only after a short wait, longer after each one, so that a loop around this call is paced by itself.
+        """
+        try:
+            (reply,) = await self._exchange(self._readers, [args], 2 * min(block_ms, MAX_BLOCK_MS) + 5_000)
+            result = _checked(reply)
+        except BackendError:
+            if block_ms > 0:
+                self._failures = min(self._failures + 1, 4)
+                await self.pause(min(block_ms, 50 * 2**self._failures))
+            raise
+        self._failures = 0
+        return result
+
+    async def pause(self, ms: int) -> None:
+        """Wait between half of `ms` and `ms`: many processes that lost the same Redis must not come back as one."""
+        await self.clock.sleep(max(1, int(ms * self.rng.uniform(0.5, 1.0))))
+
+    async def close(self) -> None:
+        """Close every connection, also those in use."""
+        await self._commands.close()
+        await self._readers.close()
+
+    async def _exchange(self, pool: _Pool, commands: Sequence[Sequence[Any]], limit_ms: int) -> list[Reply]:
+        stale = False
+        replies: list[Reply] = []
+        try:
+            async with asyncio.timeout(limit_ms / 1000), pool.lease() as connection:
+                await connection.send_packed_command(connection.pack_commands(commands), check_health=False)
+                for _ in commands:
+                    try:
+                        replies.append(await connection.read_response(disable_decoding=True))
+                    except redis_errors.ResponseError as error:
+                        replies.append(error)
+                        stale = stale or reply_code(error) in _UNAVAILABLE_FRESH
+                if stale:
+                    await connection.disconnect(nowait=True)
+        except TimeoutError as error:
+            raise BackendUnavailable(f"Redis did not answer within {limit_ms} ms") from error
+        except (redis_errors.RedisError, OSError, asyncio.IncompleteReadError) as error:
+            raise translated(error) from error
+        if stale:
+            await pool.drop_idle()
+        return replies
+
+
+def _checked(reply: Reply) -> Reply:
+    if isinstance(reply, Exception):
+        raise translated(reply) from reply
+    return reply

@@ -1,0 +1,17 @@
+#!lua
+-- Writes or removes one setting, policy or type, and tells it in a change entry.
+-- KEYS agents key reach:{E}:agents, the one key that names the env
+-- ARGV hash text meta, routes or types
+-- ARGV name text the field
+-- ARGV keep integer 1: write the value, 0: remove the field
+-- ARGV value bytes the value
+-- RETURNS the version of the env
+-- REPEAT the same value under the next version
+-- INCLUDE env
+local ops = {meta = 'meta', routes = 'route', types = 'type'}
+local op = ops[ARGV[1]]
+if not op then return redis.error_reply('REACH_BAD_KIND ' .. ARGV[1]) end
+if op == 'meta' and ARGV[2] == 'v' then return redis.error_reply('REACH_BAD_FIELD v is counted by the scripts') end
+local key = own(ARGV[1], 'hash')
+if ARGV[3] == '1' then call('HSET', key, ARGV[2], ARGV[4]) else call('HDEL', key, ARGV[2]) end
+return tell(next_version(), op, ARGV[2], ARGV[3] == '1' and ARGV[4] or '')
