@@ -27,7 +27,17 @@ COMMAND_LIMIT_MS = 10_000
 CONNECT_LIMIT_S = 5.0
 
 # What Redis answers with its first word. A connection that heard a `fresh` one may lead to the wrong server: it is closed.
-_UNAVAILABLE_FRESH = ("LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "MOVED", "ASK", "UNBLOCKED", "NOTBUSY")
+_UNAVAILABLE_FRESH = (
+    "LOADING",
+    "READONLY",
+    "MASTERDOWN",
+    "CLUSTERDOWN",
+    "TRYAGAIN",
+    "MOVED",
+    "ASK",
+    "UNBLOCKED",
+    "NOTBUSY",
+)
 _UNAVAILABLE = ("NOREPLICAS", "NOGOODSLAVE", "MISCONF", "BUSY", "UNKILLABLE", "INPROG")
 _DENIED = ("NOAUTH", "NOPERM", "WRONGPASS", "DENIED")
 ERRORS: Mapping[str, type[BackendError]] = {
@@ -57,7 +67,9 @@ def translated(error: BaseException) -> BackendError:
     details = {"reply": f"{type(error).__name__}: {error}", "reply_code": code}
     if kind := ERRORS.get(code):
         return kind(f"Redis answered {code}", details=details)
-    if isinstance(error, redis_errors.AuthenticationError | redis_errors.AuthorizationError | redis_errors.NoPermissionError):
+    if isinstance(
+        error, redis_errors.AuthenticationError | redis_errors.AuthorizationError | redis_errors.NoPermissionError
+    ):
         return BackendDenied("Redis refused the credentials", details=details)
     if isinstance(error, redis_errors.ResponseError | redis_errors.DataError):
         return ScriptFailed(f"Redis answered: {error}", details=details)
@@ -117,7 +129,7 @@ async def _freshen(connection: AbstractConnection) -> None:
         except (redis_errors.ConnectionError, OSError):
             pass
         await connection.disconnect(nowait=True)
-    await connection.connect()
+    await connection.connect()  # type: ignore[no-untyped-call]
 
 
 class Link:
@@ -157,6 +169,11 @@ class Link:
         replies = await self._exchange(self._commands, commands, COMMAND_LIMIT_MS)
         return [translated(reply) if isinstance(reply, Exception) else reply for reply in replies]
 
+    async def atomic(self, commands: Sequence[Sequence[Any]]) -> list[Reply]:
+        """Several commands of one slot as one transaction. An error reply stands in its place as a BackendError."""
+        replies = await self._exchange(self._commands, [["MULTI"], *commands, ["EXEC"]], COMMAND_LIMIT_MS)
+        return [translated(reply) if isinstance(reply, Exception) else reply for reply in _checked(replies[-1])]
+
     async def run(self, step: Script, key: str, *argv: Any) -> Reply:
         """Run a step by its hash; a Redis that does not know it (restart, SCRIPT FLUSH) is told the text and runs that."""
         (reply,) = await self._exchange(self._commands, [command(step, "EVALSHA", key, argv)], COMMAND_LIMIT_MS)
@@ -181,10 +198,10 @@ class Link:
         try:
             (reply,) = await self._exchange(self._readers, [args], 2 * min(block_ms, MAX_BLOCK_MS) + 5_000)
             result = _checked(reply)
-        except BackendError:
+        except BackendUnavailable:
             if block_ms > 0:
-                self._failures = min(self._failures + 1, 4)
-                await self.pause(min(block_ms, 50 * 2**self._failures))
+                self._failures = min(self._failures + 1, 3)
+                await self.pause(min(block_ms, 25 * 2**self._failures))
             raise
         self._failures = 0
         return result

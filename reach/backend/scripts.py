@@ -17,11 +17,11 @@ from reach.errors import ConfigError
 
 MAX_LINES = 80
 FLAGS = frozenset({"allow-oom", "no-writes", "allow-stale", "no-cluster", "allow-cross-slot-keys"})
-TYPES = frozenset({"key", "integer", "text", "bytes", "json", "msgpack", "number"})
+TYPES = frozenset({"key", "integer", "0|1", "text", "bytes", "json", "msgpack"})
 
 _FIRST = re.compile(r"#!lua(?: flags=([a-z-]+(?:,[a-z-]+)*))?")
 _HEADER = re.compile(r"-- (KEYS|ARGV|RETURNS|REPEAT) (.+)")
-_PARAMETER = re.compile(r"([a-z][a-z0-9_]*)(\*?) ([a-z]+) (\S.*)")
+_PARAMETER = re.compile(r"([a-z][a-z0-9_]*)(\*?) (\S+) (\S.*)")
 _INCLUDE = re.compile(r"-- INCLUDE ([a-z][a-z0-9_]*)")
 _ORDER = ("KEYS", "ARGV", "RETURNS", "REPEAT")
 

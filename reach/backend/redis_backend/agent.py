@@ -1,0 +1,95 @@
+"""The agent's side: inbox, take, bell, settle, renew, progress."""
+
+from collections.abc import Mapping, Sequence
+
+from reach.backend.connection import Reply
+from reach.backend.keys import GROUP_AGENT, LANES
+from reach.backend.redis_backend.side import Side
+from reach.backend.redis_backend.streams import LOST, code_of
+from reach.backend.scripts import script
+from reach.backend.steps import Settlement, SettleVerdict, Taken, TakeResult
+from reach.errors import BackendError
+
+MAX_SETTLED = 100
+
+
+class AgentSide(Side):
+    """What an agent does; see `reach.backend.port` for what each method promises."""
+
+    async def open_inbox(self, partition: int, agent_id: str) -> None:
+        await self._link.run(script("open_inbox"), self._keys.due(partition), agent_id)
+
+    async def close_inbox(self, partition: int, agent_id: str) -> bool:
+        left = await self._link.run(script("close_inbox"), self._keys.due(partition), agent_id)
+        return bool(left == 0)
+
+    async def take(
+        self, partition: int, agent_id: str, instance: str, free: int, held: Sequence[str] | None = None
+    ) -> TakeResult:
+        resume = int(held is not None)
+        reply = await self._link.run(
+            script("take"), self._keys.due(partition), agent_id, instance, free, resume, *(held or ())
+        )
+        gone, now_ms, expired, cursors, *taken = reply
+        return TakeResult(
+            taken=tuple(_taken(partition, now_ms, row) for row in taken),
+            cursors={lane: cursor.decode() for lane, cursor in zip(LANES, cursors, strict=True)},
+            gone=gone == 1,
+            expired=expired,
+        )
+
+    async def ring(self, agent_id: str, cursors: Mapping[int, Mapping[str, str]], block_ms: int) -> bool:
+        behind = {
+            self._keys.inbox(partition, agent_id, lane): cursor
+            for partition, lanes in cursors.items()
+            for lane, cursor in lanes.items()
+        }
+        return bool(await self._streams.read(behind, 1, block_ms))
+
+    async def settle(self, partition: int, agent_id: str, settlements: Sequence[Settlement]) -> list[SettleVerdict]:
+        verdicts: list[SettleVerdict] = []
+        for start in range(0, len(settlements), MAX_SETTLED):
+            batch = settlements[start : start + MAX_SETTLED]
+            argv: list[str | int] = []
+            for each in batch:
+                answer = each.answer
+                argv += [each.msg_id, each.leg, each.hand, each.instance]
+                argv += [answer.status, answer.code, answer.core, answer.details, each.wait_ms]
+            reply = await self._link.run(script("settle"), self._keys.due(partition), agent_id, len(batch), *argv)
+            verdicts += [verdict.decode() for verdict in reply]
+        return verdicts
+
+    async def renew(self, partition: int, agent_id: str, instance: str, held: Mapping[str, Sequence[str]]) -> set[str]:
+        commands = [
+            ["XCLAIM", self._keys.inbox(partition, agent_id, lane), GROUP_AGENT, instance, 0, *hands, "JUSTID"]
+            for lane, hands in held.items()
+            if hands
+        ]
+        still: set[str] = set()
+        for reply in await self._link.batch(commands):
+            if isinstance(reply, BackendError):
+                if code_of(reply) not in LOST:
+                    raise reply
+                continue  # the lane is gone, and with it what was held
+            still.update(hand.decode() for hand in reply)
+        return still
+
+    async def progress(self, partition: int, msg_id: str, leg: int, hand: str, notice: bytes | None) -> bool:
+        reply = await self._link.run(script("progress"), self._keys.due(partition), msg_id, leg, hand, notice or b"")
+        return bool(reply == 1)
+
+
+def _taken(partition: int, now_ms: int, row: Reply) -> Taken:
+    lane, hand, msg_id, leg, attempt, envelope, total_at_ms, processing_ms = row
+    return Taken(
+        partition=partition,
+        lane=lane.decode(),
+        hand=hand.decode(),
+        msg_id=msg_id.decode(),
+        leg=int(leg),
+        attempt=int(attempt),
+        envelope=envelope,
+        now_ms=now_ms,
+        total_at_ms=int(total_at_ms),
+        processing_ms=int(processing_ms),
+    )

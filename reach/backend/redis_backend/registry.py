@@ -1,0 +1,201 @@
+"""The registry's side: control, registrations, beats, changes, settings."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from reach.backend.connection import Reply
+from reach.backend.keys import GROUP_REGISTRARS
+from reach.backend.redis_backend.side import Side
+from reach.backend.redis_backend.streams import LOST, Entry, code_of, pairs_of
+from reach.backend.scripts import script
+from reach.backend.steps import BeatResult, Change, Pulse, RegisterResult, Snapshot
+from reach.errors import BackendError
+
+MAX_CONTROL = 10_000
+MAX_CHANGES = 1_000
+CONTROL_PAGE = 100
+PULSES_PAGE = 500
+TOMBSTONE = b'{"gone_at":'
+
+
+class RegistrySide(Side):
+    """Who is there, and how to choose; see `reach.backend.port` for what each method promises."""
+
+    async def send_control(self, entry: bytes) -> str:
+        key = self._keys.control()
+        command = ("XADD", key, "MAXLEN", "~", MAX_CONTROL, "*", "c", entry)
+        try:
+            entry_id = await self._link.call(*command)
+        except BackendError as error:
+            if code_of(error) not in LOST:
+                raise
+            await self._streams.heal((key,), GROUP_REGISTRARS)
+            entry_id = await self._link.call(*command)
+        return str(entry_id, "ascii")
+
+    async def read_control(self, worker: str, block_ms: int, claim_idle_ms: int = 5_000) -> list[tuple[str, bytes]]:
+        key = self._keys.control()
+        old = await self._streams.own(key, GROUP_REGISTRARS, worker)
+        known = {entry.id for entry in old}
+        claimed = await self._streams.claim(key, GROUP_REGISTRARS, worker, claim_idle_ms, CONTROL_PAGE)
+        old += [entry for entry in claimed if entry.id not in known]
+        await self._streams.discard(key, GROUP_REGISTRARS, [entry.id for entry in old if entry.fields is None])
+        found = [entry for entry in old if entry.fields is not None]
+        # New ones are asked for in any case: an old one that fails again and again must not stop the rest.
+        wait_ms = 0 if found else block_ms
+        for _, entries in await self._streams.read_group(GROUP_REGISTRARS, worker, {key: ">"}, CONTROL_PAGE, wait_ms):
+            found += entries
+        return [(entry.id, (entry.fields or {}).get(b"c", b"")) for entry in found]
+
+    async def finish_control(self, entry_id: str, mailbox: str = "", notice: bytes = b"") -> None:
+        if mailbox:
+            # A mailbox of the wrong type or none at all is its owner's loss; the entry is finished all the same.
+            mail = self._keys.mail(0, mailbox)
+            await self._link.batch([["XADD", mail, "NOMKSTREAM", "MAXLEN", "~", 1000, "*", "n", notice]])
+        await self._streams.discard(self._keys.control(), GROUP_REGISTRARS, [entry_id])
+
+    async def register(
+        self,
+        agent_id: str,
+        registration: bytes,
+        instance_id: str,
+        beat: bytes,
+        expected: bytes | None,
+        types: Sequence[str] = (),
+    ) -> RegisterResult:
+        known = int(expected is not None)
+        ok, version = await self._link.run(
+            script("register"),
+            self._keys.agents(),
+            agent_id,
+            registration,
+            instance_id,
+            beat,
+            known,
+            expected or b"",
+            *types,
+        )
+        return RegisterResult(ok == 1, int(version))
+
+    async def registration(self, agent_id: str) -> tuple[bytes | None, dict[str, int]]:
+        stored = await self._healing(self._keys.agents(), "hash", "HGET", self._keys.agents(), agent_id)
+        if stored is not None and stored.startswith(TOMBSTONE):
+            stored = None
+        prefix = f"{agent_id}/"
+        beats: dict[str, int] = {}
+        cursor: bytes | int = 0
+        while True:
+            command = ("ZSCAN", self._keys.beats(), cursor, "MATCH", f"{prefix}*", "COUNT", PULSES_PAGE)
+            reply = await self._healing(self._keys.beats(), "zset", *command)
+            cursor, flat = reply or (b"0", [])
+            for member, score in pairs_of(flat).items():
+                name = member.decode()
+                if name.startswith(prefix):
+                    beats[name.removeprefix(prefix)] = int(float(score))
+            if cursor == b"0":
+                return stored, beats
+
+    async def beat(self, agent_id: str, instance_id: str, beat: bytes) -> BeatResult:
+        known, now_ms = await self._link.run(script("beat"), self._keys.agents(), agent_id, instance_id, beat)
+        return BeatResult(known == 1, int(now_ms))
+
+    async def leave(self, agent_id: str, instance_id: str) -> bool:
+        last = await self._link.run(script("leave"), self._keys.agents(), agent_id, instance_id)
+        return bool(last == 1)
+
+    async def snapshot(self) -> Snapshot:
+        keys = self._keys
+        commands = {
+            ("HGETALL", keys.agents()): "hash",
+            ("HGETALL", keys.routes()): "hash",
+            ("HKEYS", keys.types()): "hash",
+            ("HGETALL", keys.meta()): "hash",
+            ("XREVRANGE", keys.changes(), "+", "-", "COUNT", "1"): "stream",
+        }
+        # One moment: what changes after it lies behind the cursor.
+        replies = await self._link.atomic(list(commands))
+        for i, (command, kind) in enumerate(commands.items()):
+            reply = replies[i]
+            if isinstance(reply, BackendError):
+                await self._heal_key(reply, command[1], kind)
+                replies[i] = []
+        agents, routes, types, meta, last = replies
+        settings = {_name(k): v.decode("utf-8", "replace") for k, v in pairs_of(meta).items()}
+        version = settings.pop("v", "0")
+        return Snapshot(
+            version=int(version) if version.isdecimal() else 0,
+            cursor=last[0][0].decode() if last else "0-0",
+            agents={_name(k): v for k, v in pairs_of(agents).items() if not v.startswith(TOMBSTONE)},
+            routes={_name(k): v for k, v in pairs_of(routes).items()},
+            types=frozenset(_name(k) for k in types),
+            meta=settings,
+        )
+
+    async def changes(self, cursor: str, block_ms: int) -> list[Change]:
+        read = await self._streams.read({self._keys.changes(): cursor}, MAX_CHANGES, block_ms)
+        return [_change(entry) for _, entries in read for entry in entries]
+
+    async def pulses(self, since_ms: int) -> tuple[int, list[Pulse]]:
+        beats, load = self._keys.beats(), self._keys.load()
+        time, flat = await self._link.batch([["TIME"], ["ZRANGEBYSCORE", beats, since_ms, "+inf", "WITHSCORES"]])
+        if isinstance(flat, BackendError):
+            await self._heal_key(flat, beats, "zset")
+            flat = []
+        scores = pairs_of(flat)
+        members = list(scores)
+        found: list[Pulse] = []
+        for start in range(0, len(members), PULSES_PAGE):
+            page = members[start : start + PULSES_PAGE]
+            values = await self._healing(load, "hash", "HMGET", load, *page)
+            for member, value in zip(page, values or [None] * len(page), strict=True):
+                agent_id, _, instance_id = _name(member).rpartition("/")
+                found.append(Pulse(agent_id, instance_id, int(float(scores[member])), value or b"{}"))
+        return int(time[0]) * 1000 + int(time[1]) // 1000, found
+
+    async def overdue_pulses(self, before_ms: int) -> list[tuple[str, str, int]]:
+        beats = self._keys.beats()
+        flat = await self._healing(
+            beats, "zset", "ZRANGEBYSCORE", beats, "-inf", f"({before_ms}", "WITHSCORES", "LIMIT", 0, MAX_CHANGES
+        )
+        found = []
+        for member, score in pairs_of(flat or []).items():
+            agent_id, _, instance_id = _name(member).rpartition("/")
+            found.append((agent_id, instance_id, int(float(score))))
+        return found
+
+    async def set_meta(self, kind: Literal["meta", "routes", "types"], name: str, value: bytes | None) -> None:
+        keep = int(value is not None)
+        await self._link.run(script("set_meta"), self._keys.agents(), kind, name, keep, value or b"")
+
+    async def lock(self, service: str, owner: str, ttl_ms: int) -> bool:
+        reply = await self._link.run(script("lock"), self._keys.agents(), service, owner, ttl_ms)
+        return bool(reply == 1)
+
+    async def _healing(self, key: str, kind: str, *command: Any) -> Reply:
+        """A read; None where the key held the wrong type, which is then freed."""
+        try:
+            return await self._link.call(*command)
+        except BackendError as error:
+            await self._heal_key(error, key, kind)
+            return None
+
+    async def _heal_key(self, error: BackendError, key: str, kind: str) -> None:
+        if code_of(error) not in LOST:
+            raise error
+        await self._link.run(script("heal_key"), key, kind, "")
+
+
+def _name(raw: bytes) -> str:
+    return raw.decode("utf-8", "replace")
+
+
+def _change(entry: Entry) -> Change:
+    fields: Mapping[bytes, bytes] = entry.fields or {}
+    version = fields.get(b"v", b"")
+    return Change(
+        id=entry.id,
+        version=int(version) if version.isdigit() else 0,
+        op=_name(fields.get(b"op", b"")),
+        name=_name(fields.get(b"n", b"")),
+        data=fields.get(b"d", b""),
+    )

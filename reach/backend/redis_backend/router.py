@@ -1,0 +1,169 @@
+"""The router's side: the doors, route, due."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Literal
+
+import msgspec
+
+from reach.backend.connection import Reply
+from reach.backend.keys import GROUP_ROUTERS
+from reach.backend.redis_backend.side import Side
+from reach.backend.redis_backend.streams import Entry
+from reach.backend.scripts import script
+from reach.backend.steps import (
+    Again,
+    Decision,
+    DueEvent,
+    DueReport,
+    Refuse,
+    RouteResult,
+    WorkEntry,
+)
+
+MAX_BATCH = 100
+MAX_BATCH_BYTES = 1 << 20
+
+Kind = Literal["ingress", "again", "receipts"]
+_pack = msgspec.msgpack.Encoder().encode
+
+
+def _kind(stream: str) -> Kind:
+    if stream.endswith("}:receipts"):
+        return "receipts"
+    return "again" if stream.endswith("}:again") else "ingress"
+
+
+class RouterSide(Side):
+    """What a router does; see `reach.backend.port` for what each method promises."""
+
+    async def read_work(
+        self, worker: str, partitions: Sequence[int], max_entries: int, block_ms: int
+    ) -> list[WorkEntry]:
+        # By door first, then by partition: no partition's ingress comes before another one's returned work.
+        doors = zip(*(self._keys.work(partition) for partition in partitions), strict=True)
+        cursors = {stream: ">" for door in doors for stream in door}
+        where = {stream: partition for partition in partitions for stream in self._keys.work(partition)}
+        read = await self._streams.read_group(GROUP_ROUTERS, worker, cursors, max_entries, block_ms)
+        return [
+            WorkEntry(_kind(stream), where[stream], stream, entry.id, entry.fields or {})
+            for stream, entries in read
+            for entry in entries
+        ]
+
+    async def own_work(self, worker: str, partition: int) -> list[WorkEntry]:
+        found: list[WorkEntry] = []
+        for stream in self._keys.work(partition):
+            entries = await self._streams.own(stream, GROUP_ROUTERS, worker)
+            found += await self._whole(partition, stream, entries)
+        return found
+
+    async def claim_work(self, worker: str, partition: int, idle_ms: int, max_entries: int = 100) -> list[WorkEntry]:
+        found: list[WorkEntry] = []
+        for stream in self._keys.work(partition):
+            if len(found) >= max_entries:
+                break
+            left = max_entries - len(found)
+            entries = await self._streams.claim(stream, GROUP_ROUTERS, worker, idle_ms, left)
+            found += await self._whole(partition, stream, entries)
+        return found
+
+    async def _whole(self, partition: int, stream: str, entries: list[Entry]) -> list[WorkEntry]:
+        """Those that have a body; the others are acknowledged, else they would come again for ever."""
+        await self._streams.discard(stream, GROUP_ROUTERS, [entry.id for entry in entries if entry.fields is None])
+        return [
+            WorkEntry(_kind(stream), partition, stream, entry.id, entry.fields)
+            for entry in entries
+            if entry.fields is not None
+        ]
+
+    async def route(self, partition: int, decisions: Sequence[Decision]) -> list[RouteResult]:
+        results: list[RouteResult] = []
+        for batch in _batches([_encoded(decision) for decision in decisions]):
+            packed, envelopes = zip(*batch, strict=True)
+            reply = await self._link.run(script("route"), self._keys.due(partition), len(batch), *packed, *envelopes)
+            results += [_result(verdict) for verdict in reply]
+        return results
+
+    async def finish_work(self, partition: int, entries: Iterable[WorkEntry]) -> None:
+        finished = list(entries)
+        for stream in self._keys.work(partition):
+            ids = [entry.id for entry in finished if entry.stream == stream]
+            await self._streams.discard(stream, GROUP_ROUTERS, ids)
+
+    async def due(self, partition: int, msg_id: str = "") -> DueReport:
+        reply = await self._link.run(script("due"), self._keys.due(partition), msg_id)
+        now_ms, more, next_at_ms, grace_until_ms, deadline_at_ms, *events = reply
+        return DueReport(
+            events=tuple(_event(event) for event in events),
+            more=more == 1,
+            next_at_ms=next_at_ms,
+            now_ms=now_ms,
+            grace_until_ms=grace_until_ms,
+            deadline_at_ms=deadline_at_ms,
+        )
+
+
+def _text(data: bytes) -> str:
+    """Bytes as msgpack text: the msgpack of Redis knows no other."""
+    return data.decode("utf-8", "replace")
+
+
+def _encoded(decision: Decision) -> tuple[bytes, bytes]:
+    """A decision as `route` reads it, and the bytes that go beside it."""
+    entry = decision.entry
+    shared: dict[str, Any] = {"x": entry.stream, "id": entry.id}
+    if isinstance(decision, Refuse):
+        dead = {name: _text(value) for name, value in decision.dead.items() if name != "e"}
+        packed = _pack(shared | {"k": "r", "r": decision.mailbox, "re": _text(decision.receipt), "d": dead})
+        return packed, decision.dead.get("e", b"")
+    if isinstance(decision, Again):
+        fields = {
+            "k": "a",
+            "m": decision.msg_id,
+            "l": decision.leg,
+            "h": decision.hand,
+            "s": decision.state.value,
+            "n": decision.attempt,
+            "p": [decision.plan],
+            "pr": decision.processing_ms,
+        }
+        return _pack(shared | fields), b""
+    fields = {
+        "k": "s",
+        "m": decision.msg_id,
+        "H": decision.head,
+        "p": decision.plans,
+        "r": decision.reply_to,
+        "o": decision.notice,
+    }
+    return _pack(shared | fields), decision.envelope
+
+
+def _batches(items: list[tuple[bytes, bytes]]) -> Iterator[list[tuple[bytes, bytes]]]:
+    """At most 100 decisions or 1 MiB in one call: a script holds up everybody else. One that is larger goes alone."""
+    batch: list[tuple[bytes, bytes]] = []
+    size_bytes = 0
+    for item in items:
+        item_bytes = len(item[0]) + len(item[1])
+        if batch and (len(batch) >= MAX_BATCH or size_bytes + item_bytes > MAX_BATCH_BYTES):
+            yield batch
+            batch, size_bytes = [], 0
+        batch.append(item)
+        size_bytes += item_bytes
+    if batch:
+        yield batch
+
+
+def _result(reply: Reply) -> RouteResult:
+    verdict = reply[0].decode()
+    if verdict == "error":
+        return RouteResult("error", error=reply[1].decode("utf-8", "replace"))
+    known = reply[1].decode() if len(reply) > 1 else ""
+    return RouteResult(verdict, tuple(hand.decode() for hand in reply[2:]), known)
+
+
+def _event(reply: Reply) -> DueEvent:
+    msg_id, leg, what, agent, instance, attempt, code = reply
+    return DueEvent(
+        msg_id.decode(), int(leg), what.decode(), agent.decode(), instance.decode(), int(attempt), code.decode()
+    )

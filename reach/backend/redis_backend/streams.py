@@ -1,0 +1,156 @@
+"""Streams as reach reads them: groups that come back by themselves, entries without a body, replies of every server version."""
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from reach.backend.connection import MAX_BLOCK_MS, Link, Reply
+from reach.backend.scripts import script
+from reach.errors import BackendError
+
+log = logging.getLogger("reach.backend")
+
+HEAL_PACE_MS = 100
+WARN_PACE_MS = 10_000
+MAX_REMEMBERED = 10_000
+HEALS_A_READ = 3
+
+#: what Redis says when a stream or its group is gone, or when the key holds something else
+LOST = frozenset({"NOGROUP", "UNBLOCKED", "WRONGTYPE"})
+
+
+class Entry(NamedTuple):
+    """An entry of a stream. `fields` is None when its body is gone: deleted while it was pending."""
+
+    id: str
+    fields: dict[bytes, bytes] | None
+
+
+def code_of(error: BackendError) -> str:
+    """The first word of the reply that this error was made of."""
+    return str(error.details.get("reply_code", ""))
+
+
+def entries_of(reply: Reply) -> list[Entry]:
+    """A list of entries, as XRANGE, XREAD, XCLAIM and XAUTOCLAIM give it. Redis before 7 has nil for an entry that is gone."""
+    return [Entry(raw[0].decode(), _fields(raw[1])) for raw in reply or () if raw is not None]
+
+
+def _fields(flat: list[bytes] | None) -> dict[bytes, bytes] | None:
+    if flat is None:
+        return None
+    return dict(zip(flat[::2], flat[1::2], strict=True))
+
+
+def pairs_of(flat: Iterable[Any]) -> dict[bytes, Any]:
+    """A flat list of names and values (HGETALL, WITHSCORES) as a dict."""
+    each = iter(flat)
+    return dict(zip(each, each, strict=True))
+
+
+class Streams:
+    """Reads over one Link. A group that is lost anywhere is made anew at id 0, paced, with one warning per stream in 10 s."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self._healed_at_ms: dict[str, int] = {}
+        self._warned_at_ms: dict[str, int] = {}
+
+    async def read_group(
+        self, group: str, consumer: str, cursors: Mapping[str, str], max_entries: int, block_ms: int = 0
+    ) -> list[tuple[str, list[Entry]]]:
+        """XREADGROUP over streams (key -> `>` or an id of the consumer's own history)."""
+        head = ["XREADGROUP", "GROUP", group, consumer, "COUNT", max_entries]
+        return await self._read(head, cursors, group, block_ms)
+
+    async def read(
+        self, cursors: Mapping[str, str], max_entries: int, block_ms: int = 0
+    ) -> list[tuple[str, list[Entry]]]:
+        """XREAD behind cursors (key -> id). A key that is missing, or that held something else, has nothing to read yet."""
+        return await self._read(["XREAD", "COUNT", max_entries], cursors, "", block_ms)
+
+    async def _read(
+        self, head: Sequence[Any], cursors: Mapping[str, str], group: str, block_ms: int
+    ) -> list[tuple[str, list[Entry]]]:
+        clock = self._link.clock
+        end_ms = clock.monotonic_ms() + block_ms
+        heals = 0
+        while True:
+            left_ms = max(end_ms - clock.monotonic_ms(), 0)
+            block = min(left_ms, MAX_BLOCK_MS)
+            wait = ["BLOCK", block] if block else []
+            try:
+                reply = await self._link.read(*head, *wait, "STREAMS", *cursors, *cursors.values(), block_ms=block)
+            except BackendError as error:
+                if code_of(error) not in LOST or heals >= HEALS_A_READ:
+                    raise
+                heals += 1
+                await self.heal(cursors, group)
+                continue
+            if reply or left_ms <= MAX_BLOCK_MS:
+                return [(key.decode(), entries_of(entries)) for key, entries in reply or ()]
+
+    async def own(self, key: str, group: str, consumer: str, page: int = 200) -> list[Entry]:
+        """Everything that is pending to this consumer, also entries whose body is gone."""
+        found: list[Entry] = []
+        cursor = "0"
+        while True:
+            read = await self.read_group(group, consumer, {key: cursor}, page)
+            entries = read[0][1] if read else []
+            found += entries
+            if len(entries) < page:
+                return found
+            cursor = entries[-1].id
+
+    async def claim(self, key: str, group: str, consumer: str, idle_ms: int, max_entries: int) -> list[Entry]:
+        """XAUTOCLAIM until `max_entries` are found or all of what is pending was looked at.
+
+        The reply has two parts on old servers and three on new ones, which also forget entries without a body by themselves.
+        """
+        found: list[Entry] = []
+        cursor = b"0-0"
+        heals = 0
+        while True:
+            count = max_entries - len(found)
+            try:
+                reply = await self._link.call(
+                    "XAUTOCLAIM", key, group, consumer, idle_ms, cursor, "COUNT", max(count, 1)
+                )
+            except BackendError as error:
+                if code_of(error) not in LOST or heals >= HEALS_A_READ:
+                    raise
+                heals += 1
+                await self.heal((key,), group)
+                continue
+            cursor = reply[0]
+            found += entries_of(reply[1])
+            if cursor == b"0-0" or len(found) >= max_entries:
+                return found
+
+    async def discard(self, key: str, group: str, ids: Sequence[str]) -> None:
+        """XACK and XDEL: nobody needs these entries any more. A stream that is gone has none of them."""
+        if not ids:
+            return
+        for reply in await self._link.batch([["XACK", key, group, *ids], ["XDEL", key, *ids]]):
+            if isinstance(reply, BackendError) and code_of(reply) not in LOST:
+                raise reply
+
+    async def heal(self, keys: Iterable[str], group: str) -> None:
+        """Make streams and their group anew where they are lost. Not more often than every 100 ms for one stream."""
+        now_ms = self._link.clock.monotonic_ms()
+        keys = tuple(keys)
+        latest_ms = max((self._healed_at_ms.get(key, -HEAL_PACE_MS) for key in keys), default=0)
+        if now_ms - latest_ms < HEAL_PACE_MS:
+            await self._link.pause(2 * HEAL_PACE_MS)
+            now_ms = self._link.clock.monotonic_ms()
+        if len(self._healed_at_ms) > MAX_REMEMBERED:
+            self._healed_at_ms.clear()
+            self._warned_at_ms.clear()
+        for key in keys:
+            self._healed_at_ms[key] = now_ms
+            if now_ms - self._warned_at_ms.get(key, -WARN_PACE_MS) >= WARN_PACE_MS:
+                self._warned_at_ms[key] = now_ms
+                log.warning("stream_lost", extra={"stream": key, "group": group})
+        for reply in await self._link.run_each(script("heal_key"), [(key, "stream", group) for key in keys]):
+            if isinstance(reply, BackendError):
+                raise reply
