@@ -55,6 +55,7 @@ class Streams:
         self._link = link
         self._healed_at_ms: dict[str, int] = {}
         self._warned_at_ms: dict[str, int] = {}
+        self._seen: set[str] = set()
 
     async def read_group(
         self, group: str, consumer: str, cursors: Mapping[str, str], max_entries: int, block_ms: int = 0
@@ -87,6 +88,9 @@ class Streams:
                 heals += 1
                 await self.heal(cursors, group)
                 continue
+            if len(self._seen) > MAX_REMEMBERED:
+                self._seen.clear()
+            self._seen.update(cursors)
             if reply or left_ms <= MAX_BLOCK_MS:
                 return [(key.decode(), entries_of(entries)) for key, entries in reply or ()]
 
@@ -148,7 +152,8 @@ class Streams:
             self._warned_at_ms.clear()
         for key in keys:
             self._healed_at_ms[key] = now_ms
-            if now_ms - self._warned_at_ms.get(key, -WARN_PACE_MS) >= WARN_PACE_MS:
+            # One that was never read is only new.
+            if key in self._seen and now_ms - self._warned_at_ms.get(key, -WARN_PACE_MS) >= WARN_PACE_MS:
                 self._warned_at_ms[key] = now_ms
                 log.warning("stream_lost", extra={"stream": key, "group": group})
         for reply in await self._link.run_each(script("heal_key"), [(key, "stream", group) for key in keys]):
