@@ -1,0 +1,65 @@
+"""Whether a leg that came back goes again, and when (PROTOCOL, section 8). The agent only reports; this is where it is judged."""
+
+import msgspec
+
+from reach.envelope.codes import TABLE
+from reach.envelope.ledger import Leg
+from reach.routing.steps import AT_ONCE, Retry
+
+BACKOFF_MS = (1_000, 2_000, 4_000, 8_000, 16_000)
+MIN_JITTER, MAX_JITTER = 0.8, 1.2
+#: The agent, not the work, was at fault: another one can start at once.
+REROUTED = frozenset({"agent.lost", "probe.failed", "context.exceeded"})
+
+
+#: Codes of the table that reach does not retry. A retryable answer with a code of the agent's own is retried like handler.error.
+FINAL = frozenset(line.code for line in TABLE if not line.retried_inside)
+
+
+class _Answered(msgspec.Struct):
+    code: str = ""
+
+
+_core = msgspec.json.Decoder(_Answered)
+
+
+def backoff_ms(attempt: int, jitter: float) -> int:
+    """The wait after so many runs (from 1): 1, 2, 4, 8, 16 s, then always 16, times the jitter."""
+    return round(BACKOFF_MS[min(max(attempt, 1), len(BACKOFF_MS)) - 1] * jitter)
+
+
+def retry_of(leg: Leg, *, max_attempts: int, total_at_ms: int, now_ms: int, jitter: float) -> Retry:
+    """What is to be done with a returned leg.
+
+    Args:
+        leg: As the ledger has it; `attempt` already counts the run that came back, unless that burns none.
+        max_attempts: All runs that the sender allows.
+        total_at_ms: The end of the message.
+        now_ms: The moment, by the clock of the backend.
+        jitter: Drawn from 0.8 to 1.2, so that what failed together does not come again together.
+    """
+    code = code_of(leg)
+    if code in FINAL:
+        return Retry(ends=True)
+    if leg.attempt >= max_attempts:
+        return Retry(ends=True, dead=True)
+    wait_ms = _wait_ms(leg, code, jitter)
+    if now_ms + wait_ms >= total_at_ms:
+        # Given up after a run: whoever sent it without a reply_to finds it among the dead letters only.
+        return Retry(ends=True, dead=leg.attempt > 0)
+    if code == "context.exceeded":
+        return Retry(elsewhere=True)
+    return Retry(wait_ms) if wait_ms else AT_ONCE
+
+
+def code_of(leg: Leg) -> str:
+    """The code of the leg's last answer; "" when it has none."""
+    return _core.decode(leg.core).code if leg.core else ""
+
+
+def _wait_ms(leg: Leg, code: str, jitter: float) -> int:
+    if leg.wait_ms >= 0:
+        return leg.wait_ms
+    if not code or code in REROUTED:
+        return 0
+    return backoff_ms(leg.attempt, jitter)

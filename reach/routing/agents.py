@@ -1,0 +1,95 @@
+"""One agent as the router sees it: what it declared, and how each of its instances is."""
+
+from collections.abc import Iterable
+from typing import Literal
+
+import msgspec
+
+from reach.envelope.registration import Accept, Beat, BeatState, Registration
+from reach.routing.pattern import Term
+
+#: Three missed beats of 5 s: nothing new is sent to an instance that has been silent for so long.
+SUSPECT_MS = 15_000
+#: Busy agents stay in the draw with this share of their weight.
+BUSY_SHARE = 0.2
+
+_STATES: tuple[BeatState, ...] = ("ready", "busy", "not_ready", "draining")
+AgentState = Literal["ready", "busy", "not_ready", "draining", "silent"]
+
+
+class Instance(msgspec.Struct):
+    """One process that serves the agent: its last beat, by the clock of the backend."""
+
+    at_ms: int
+    beat: Beat
+
+
+class Agent:
+    """A registered agent. Mutable: beats come and go; a new declaration makes a new Agent that keeps the instances."""
+
+    __slots__ = ("accepts", "agent_id", "capabilities", "declared", "groups", "instances", "max_process_ms", "zone")
+
+    def __init__(self, declared: Registration, instances: dict[str, Instance] | None = None) -> None:
+        self.declared = declared
+        self.agent_id = declared.agent_id
+        self.zone = declared.zone
+        self.groups = frozenset(declared.groups)
+        self.capabilities = frozenset(capability.name for capability in declared.capabilities)
+        self.max_process_ms = {item.name: item.max_process_ms for item in declared.capabilities if item.max_process_ms}
+        self.accepts = _merge(declared.accepts)
+        self.instances: dict[str, Instance] = {} if instances is None else instances
+
+    def beat(self, instance_id: str, at_ms: int, beat: Beat) -> None:
+        """Note a beat; one that is older than what is known changes nothing."""
+        known = self.instances.get(instance_id)
+        if known is None:
+            self.instances[instance_id] = Instance(at_ms, beat)
+        elif at_ms >= known.at_ms:
+            known.at_ms, known.beat = at_ms, beat
+
+    def last_beat_ms(self) -> int:
+        """The last sign of any instance; 0 when there was none."""
+        return max((instance.at_ms for instance in self.instances.values()), default=0)
+
+    def alive(self, since_ms: int) -> list[Instance]:
+        """The instances that have beaten since then."""
+        return [instance for instance in self.instances.values() if instance.at_ms >= since_ms]
+
+    def state(self, since_ms: int) -> AgentState:
+        """The best state of any live instance (they share one inbox, so one that is ready is enough); `silent` when none lives."""
+        states = {instance.beat.state for instance in self.alive(since_ms)}
+        for state in _STATES:
+            if state in states:
+                return state
+        return "silent"
+
+    def reason(self, since_ms: int) -> str:
+        """Why it is not ready, in the words of a live instance; "" when none gave any."""
+        return next((one.beat.reason for one in self.alive(since_ms) if one.beat.reason), "")
+
+    def free_slots(self, since_ms: int) -> int:
+        """How many more messages its live, working instances can start now, as of their last beats."""
+        return sum(
+            max(self.declared.concurrency - instance.beat.inflight, 0)
+            for instance in self.alive(since_ms)
+            if instance.beat.state in {"ready", "busy"}
+        )
+
+    def partitions(self, since_ms: int) -> int:
+        """How many partitions its instances read; the latest beat knows better than the registration."""
+        told = [one.beat.partitions for one in self.alive(since_ms) if one.beat.partitions is not None]
+        return max(told, default=self.declared.partitions)
+
+    def longest_ms(self, terms: Iterable[Term]) -> int:
+        """How long it may work at most on one of these capabilities, as declared; 0 = it declares nothing."""
+        asked = [ms for name, ms in self.max_process_ms.items() if any(term.matches(name) for term in terms)]
+        return max(asked, default=self.declared.max_process_ms or 0)
+
+
+def _merge(accepts: tuple[Accept, ...]) -> dict[str, frozenset[str] | None]:
+    """Type -> the schemas that are taken; None means any."""
+    merged: dict[str, frozenset[str] | None] = {}
+    for accept in accepts:
+        known = merged.get(accept.type, frozenset())
+        merged[accept.type] = None if known is None or not accept.schemas else known | frozenset(accept.schemas)
+    return merged

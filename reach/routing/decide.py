@@ -1,0 +1,228 @@
+"""THE decision: what happens to a leg now. Plain code, no I/O; whoever calls it carries the answer out.
+
+Asked for a first send (no leg yet), and for every `again`: a leg that came back, one whose waiting is over, one that nobody has picked up.
+"""
+
+from collections.abc import Mapping, Sequence
+from random import Random
+from typing import Any
+
+import msgspec
+
+from reach.envelope.ledger import Leg, LegState
+from reach.routing.agents import Agent
+from reach.routing.filters import ABLE, MEANT, Sifted, Unfit, View, sift
+from reach.routing.index import CapabilityIndex
+from reach.routing.message import Message
+from reach.routing.steps import (
+    AT_ONCE,
+    MAX_TOLD,
+    Choice,
+    Delay,
+    Deliver,
+    Finish,
+    Move,
+    Retry,
+    Seen,
+    Stay,
+    Step,
+    Why,
+)
+from reach.routing.strategies import STRATEGIES, Memory, strategy_for
+
+MAX_FANOUT = 1_000
+MAX_MOVES = 2
+#: A leg that finds nobody looks again after so long, doubling; the end of a wait is never missed by more than the last step.
+FIRST_RECHECK_MS, LAST_RECHECK_MS = 200, 2_000
+#: What nobody fits ends so long before total (a tenth of it where it is short): the caller then hears why, not only that time is up.
+AHEAD_MS = 500
+
+
+class Chooser(msgspec.Struct, frozen=True, kw_only=True):
+    """What decisions are made with: who is there, what one router remembers, and its only source of chance."""
+
+    index: CapabilityIndex
+    rng: Random
+    memory: Memory
+
+
+def decide(
+    message: Message,
+    leg: Leg | None,
+    by: Chooser,
+    now_ms: int,
+    *,
+    retry: Retry = AT_ONCE,
+    unfit: Mapping[str, Unfit] | None = None,
+) -> Choice:
+    """Choose the next step of a leg, or of all legs of a message that comes for the first time (`leg` None).
+
+    Args:
+        message: What is to be decided about.
+        leg: As the ledger has it; the answer is made for its state and attempt.
+        by: Index, memory and chance.
+        now_ms: The moment, by the clock of the backend.
+        retry: What the rules of retrying say to a leg that came back; asked for by nobody else.
+        unfit: Agents whose inbox `route` has just found full or gone.
+    """
+    since_ms = by.index.alive_since_ms(now_ms)
+    tried = frozenset(leg.tried) if leg is not None else frozenset[str]()
+    policy = by.index.policy(message.pattern.text)
+    view = View(now_ms=now_ms, alive_since_ms=since_ms, policy=policy, tried=tried, unfit=unfit or {})
+    if leg is not None and leg.state is LegState.QUEUED:
+        return _move(message, leg, by, view)
+    if leg is not None and leg.state not in {LegState.RETURNED, LegState.WAITING}:
+        return Choice((Stay(),))
+    fixed = _without_looking(message, leg, now_ms, retry)
+    if fixed is not None:
+        return Choice((fixed,))
+    if message.scope == "all" and leg is None:
+        return _fan_out(message, by, view)
+    if message.scope == "all" and leg is not None and leg.agent:
+        return _same(message, leg, by, view)
+    return _one(message, leg, by, view, elsewhere=retry.elsewhere)
+
+
+def _without_looking(message: Message, leg: Leg | None, now_ms: int, retry: Retry) -> Step | None:
+    """What is settled before anybody is looked for: the end of retrying or of time, and the waits. None: look for somebody."""
+    if leg is not None and leg.state is LegState.RETURNED:
+        if retry.ends:
+            return _last(leg, dead=retry.dead)
+        if retry.wait_ms > 0:
+            return Delay(retry.wait_ms, leg.agent if message.scope == "all" else "")
+    state = leg.state if leg is not None else LegState.NEW
+    if now_ms >= message.total_at_ms:  # `due` ends most of them first
+        return Finish("timeout.total", "total_ms is over", {"state": state.value})
+    if now_ms >= message.first_at_ms and not (leg is not None and leg.handed):
+        return Finish("ttl.expired", "not handed over within ttl_ms", {"state": state.value})
+    return Delay(message.start_at_ms - now_ms) if now_ms < message.start_at_ms else None
+
+
+def _one(message: Message, leg: Leg | None, by: Chooser, view: View, *, elsewhere: bool) -> Choice:
+    """One of those who fit."""
+    matched = by.index.match(message.pattern)
+    sifted = sift(matched, message, view)
+    fits = [agent for agent in sifted.fits if not elsewhere or agent.agent_id not in view.tried]
+    if not fits:
+        if elsewhere and leg is not None:
+            return _end(_last(leg), _why("", sifted))
+        return _nobody(message, leg, sifted, view)
+    strategy = strategy_for("one", view.policy.strategy)
+    chosen = STRATEGIES[strategy](fits, message, view, by.memory, by.rng)
+    return _choice([Deliver(chosen[0].agent_id)], message, chosen, _why(strategy, sifted, chosen))
+
+
+def _fan_out(message: Message, by: Chooser, view: View) -> Choice:
+    """A leg for everybody who is meant; who cannot just now has a leg that waits."""
+    sifted = sift(by.index.match(message.pattern), message, view, MEANT, preferences=())
+    if not sifted.fits:
+        return _nobody(message, None, sifted, view)
+    most = by.index.setting("max_fanout", MAX_FANOUT)
+    if len(sifted.fits) > most:
+        text = f"{len(sifted.fits)} agents match, at most {most} may"
+        return _end(
+            Finish("target.too_many", text, {"matched": len(sifted.fits), "max_fanout": most}), _why("", sifted)
+        )
+    strategy = strategy_for("all", view.policy.strategy)
+    chosen = STRATEGIES[strategy](sifted.fits, message, view, by.memory, by.rng)
+    able = {agent.agent_id for agent in sift(chosen, message, view, ABLE, preferences=()).fits}
+    steps = [
+        Deliver(agent.agent_id) if agent.agent_id in able else Delay(FIRST_RECHECK_MS, agent.agent_id)
+        for agent in chosen
+    ]
+    return _choice(steps, message, chosen, _why(strategy, sifted, chosen))
+
+
+def _same(message: Message, leg: Leg, by: Chooser, view: View) -> Choice:
+    """The leg of a broadcast: its own agent or nobody."""
+    agent = by.index.agents.get(leg.agent)
+    if agent is None:
+        text = f"{leg.agent} was removed"
+        return _end(Finish("agent.lost", text, {"state": leg.state.value}))
+    sifted = sift((agent,), message, view)
+    if not sifted.fits:
+        return _nobody(message, leg, sifted, view)
+    return _choice([Deliver(agent.agent_id)], message, [agent], _why("direct", sifted, [agent]))
+
+
+def _move(message: Message, leg: Leg, by: Chooser, view: View) -> Choice:
+    """Nobody has picked it up for network_ms: to another agent, but only where that helps, so that a backlog does not bounce."""
+    if message.scope == "all" or leg.moves >= MAX_MOVES or view.now_ms >= message.total_at_ms:
+        return Choice((Stay(),))
+    holder = by.index.agents.get(leg.agent)
+    is_read = holder is not None and holder.state(view.alive_since_ms) in {"ready", "busy"}
+    sifted = sift((agent for agent in by.index.match(message.pattern) if agent is not holder), message, view)
+    fits = [agent for agent in sifted.fits if not is_read or agent.free_slots(view.alive_since_ms) > 0]
+    if not fits:
+        return Choice((Stay(),), _why("", sifted))
+    strategy = strategy_for("one", view.policy.strategy)
+    chosen = STRATEGIES[strategy](fits, message, view, by.memory, by.rng)
+    return _choice([Move(chosen[0].agent_id)], message, chosen, _why(strategy, sifted, chosen))
+
+
+def _nobody(message: Message, leg: Leg | None, sifted: Sifted, view: View) -> Choice:
+    """Look again soon, until the wait is over; then say what was missing."""
+    why = _why("", sifted)
+    was_with_somebody = leg is not None and bool(leg.agent or leg.core)
+    if _looped(sifted) and not was_with_somebody:
+        return _end(
+            Finish("loop.detected", "everybody who could take it is among previous_hops", _reasons(sifted)), why
+        )
+    if "full" in view.unfit.values() and view.policy.on_full == "reject" and not was_with_somebody:
+        return _end(Finish("overloaded", "every inbox is full", _reasons(sifted), retry_after_ms=1_000), why)
+    end_ms = _last_look_ms(message)
+    if not was_with_somebody and (not sifted.refused or message.scope == "all"):
+        end_ms = min(end_ms, message.start_at_ms + message.network_ms)
+    if view.now_ms < end_ms:
+        wait_ms = min(max(view.now_ms - message.start_at_ms, FIRST_RECHECK_MS), LAST_RECHECK_MS)
+        agent = leg.agent if leg is not None and message.scope == "all" else ""
+        return Choice((Delay(min(wait_ms, end_ms - view.now_ms), agent),), why)
+    if leg is not None and leg.core:
+        return _end(_last(leg), why)
+    if sifted.refused or was_with_somebody:
+        return _end(Finish("route.no_candidate", "offered, but nobody fits", _reasons(sifted)), why)
+    text = f"nobody offers {message.pattern.text[:200]}"
+    if message.pattern.kind == "intent":
+        text += ": this version ranks no intents"
+    return _end(Finish("route.not_found", text, {"pattern": message.pattern.text[:200]}), why)
+
+
+def _last(leg: Leg, *, dead: bool = False) -> Finish:
+    """The end with the answer that the leg has; lost bytes leave a leg without any."""
+    if leg.core:
+        return Finish("", "", last=True, dead=dead)
+    return Finish("agent.lost", "it came back without an answer", {"state": leg.state.value}, dead=dead)
+
+
+def _last_look_ms(message: Message) -> int:
+    total_ms = message.total_at_ms - message.start_at_ms
+    return message.total_at_ms - min(AHEAD_MS, total_ms // 10)
+
+
+def _looped(sifted: Sifted) -> bool:
+    """Whether it is the loop filter that left nobody: somebody was refused by it, and nobody got past it."""
+    past = {name for name, _ in ABLE}
+    return sifted.count("loop") > 0 and not any(seen.filter in past for seen in sifted.refused)
+
+
+def _reasons(sifted: Sifted) -> dict[str, Any]:
+    told = [{"agent": seen.agent, "filter": seen.filter, "reason": seen.reason} for seen in sifted.refused[:MAX_TOLD]]
+    return {"reasons": told, "candidates": len(sifted.refused)}
+
+
+def _why(strategy: str, sifted: Sifted, chosen: Sequence[Agent] = ()) -> Why:
+    counts = {"matched": len(sifted.fits) + len(sifted.refused), "fit": len(sifted.fits)}
+    for seen in sifted.refused:
+        counts[seen.filter] = counts.get(seen.filter, 0) + 1
+    names = tuple(agent.agent_id for agent in chosen[:MAX_TOLD])
+    others = [Seen(agent.agent_id) for agent in sifted.fits[: 2 * MAX_TOLD] if agent.agent_id not in names]
+    told = [*map(Seen, names), *others, *sifted.refused][:MAX_TOLD]
+    return Why(strategy, tuple(told), counts, names)
+
+
+def _choice(steps: Sequence[Step], message: Message, chosen: Sequence[Agent], why: Why) -> Choice:
+    return Choice(tuple(steps), why, max(agent.longest_ms(message.pattern.terms) for agent in chosen))
+
+
+def _end(step: Finish, why: Why | None = None) -> Choice:
+    return Choice((step,), why if why is not None else Why())

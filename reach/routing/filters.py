@@ -1,0 +1,175 @@
+"""Who fits. Each filter looks at one agent and answers None (yes) or the reason why not; the first no counts.
+
+A new filter is one function and one line in FILTERS, in the order in which it is to be asked (PROTOCOL, section 6).
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Literal
+
+import msgspec
+
+from reach.envelope.registration import RoutePolicy
+from reach.routing.agents import SUSPECT_MS, Agent
+from reach.routing.message import Message
+from reach.routing.steps import Seen
+
+Unfit = Literal["full", "gone"]
+
+
+class View(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known at the moment of a decision beside the message and the agents.
+
+    Attributes:
+        alive_since_ms: Who has not beaten since then is suspect.
+        tried: The agents that this leg has already been with.
+        unfit: Agents whose inbox `route` has just found full or gone.
+    """
+
+    now_ms: int
+    alive_since_ms: int
+    policy: RoutePolicy = RoutePolicy()
+    tried: frozenset[str] = frozenset()
+    unfit: Mapping[str, Unfit] = {}
+
+
+Filter = Callable[[Agent, Message, View], str | None]
+Preference = Callable[[Agent, Message, View], str | None]
+
+
+class Sifted(msgspec.Struct, frozen=True):
+    """Who fits and who does not, in the order in which they were given."""
+
+    fits: list[Agent]
+    refused: list[Seen]
+
+    def count(self, name: str) -> int:
+        """How many this filter refused."""
+        return sum(seen.filter == name for seen in self.refused)
+
+
+# ---------------------------------------------------------------- the filters
+def env(agent: Agent, message: Message, _: View) -> str | None:
+    """Declared for this environment."""
+    return None if agent.declared.env == message.env else f"declared for env {agent.declared.env}"
+
+
+def zone(agent: Agent, message: Message, view: View) -> str | None:
+    """In the sender's zone, where the policy makes that a must."""
+    if view.policy.zone != "hard" or message.zone is None or agent.zone == message.zone:
+        return None
+    return f"in zone {agent.zone or 'none'}, the sender in {message.zone}"
+
+
+def alive(agent: Agent, _: Message, view: View) -> str | None:
+    """At least one instance has beaten within three beats."""
+    last_ms = agent.last_beat_ms()
+    if last_ms and last_ms >= view.alive_since_ms:
+        return None
+    if not last_ms:
+        return "no instance has beaten yet"
+    return f"silent for {(view.now_ms - last_ms) / 1000:.1f} s, suspect after {SUSPECT_MS // 1000}"
+
+
+def partition(agent: Agent, message: Message, view: View) -> str | None:
+    """Reads the partition that the message lies in."""
+    reads = agent.partitions(view.alive_since_ms)
+    return None if message.partition < reads else f"reads {reads} partitions, this is number {message.partition}"
+
+
+def accepts(agent: Agent, message: Message, _: View) -> str | None:
+    """Takes messages of this type, and of this schema where it says which."""
+    if message.type not in agent.accepts:
+        return f"does not accept the type {message.type}"
+    schemas = agent.accepts[message.type]
+    if schemas is None or message.schema in schemas:
+        return None
+    return f"does not accept the schema {message.schema or '(none)'}"
+
+
+def loop(agent: Agent, message: Message, _: View) -> str | None:
+    """Has not had the message's forerunners, unless this is the answer to what it sent itself."""
+    if agent.agent_id not in message.hops or _is_sender(agent.agent_id, message.replies_to):
+        return None
+    return "is among previous_hops"
+
+
+def capacity(agent: Agent, _: Message, view: View) -> str | None:
+    """Has room, as far as the last step has told."""
+    found = view.unfit.get(agent.agent_id)
+    return f"its inbox is {found}" if found else None
+
+
+def ready(agent: Agent, _: Message, view: View) -> str | None:
+    """At least one live instance takes work."""
+    state = agent.state(view.alive_since_ms)
+    if state in {"ready", "busy"}:
+        return None
+    reason = agent.reason(view.alive_since_ms)
+    return f"{state}: {reason}" if reason else state
+
+
+#: In the order of asking. Up to and with `loop` they say whether an agent is meant at all; those behind it only whether it can now.
+MEANT: tuple[tuple[str, Filter], ...] = (
+    ("env", env),
+    ("zone", zone),
+    ("alive", alive),
+    ("partition", partition),
+    ("accepts", accepts),
+    ("loop", loop),
+)
+ABLE: tuple[tuple[str, Filter], ...] = (
+    ("capacity", capacity),
+    ("ready", ready),
+)
+FILTERS = MEANT + ABLE
+
+
+# ---------------------------------------------------------------- preferences: they refuse only when somebody else is left
+def fresh(agent: Agent, _: Message, view: View) -> str | None:
+    """Has not had this leg before."""
+    return "has already tried it" if agent.agent_id in view.tried else None
+
+
+def near(agent: Agent, message: Message, view: View) -> str | None:
+    """In the sender's zone, where the policy prefers that."""
+    if view.policy.zone != "preferred" or message.zone is None or agent.zone == message.zone:
+        return None
+    return f"in zone {agent.zone or 'none'}, and others are in {message.zone}"
+
+
+PREFERENCES: tuple[tuple[str, Preference], ...] = (
+    ("tried", fresh),
+    ("zone", near),
+)
+
+
+def sift(
+    agents: Iterable[Agent],
+    message: Message,
+    view: View,
+    filters: tuple[tuple[str, Filter], ...] = FILTERS,
+    preferences: tuple[tuple[str, Preference], ...] = PREFERENCES,
+) -> Sifted:
+    """Ask every filter of every agent until one says no; then narrow down by the preferences, but never to nobody."""
+    fits: list[Agent] = []
+    refused: list[Seen] = []
+    for agent in agents:
+        for name, asked in filters:
+            reason = asked(agent, message, view)
+            if reason is not None:
+                refused.append(Seen(agent.agent_id, name, reason))
+                break
+        else:
+            fits.append(agent)
+    for name, preferred in preferences:
+        if len(fits) > 1:
+            said = [(agent, preferred(agent, message, view)) for agent in fits]
+            if any(reason is None for _, reason in said):
+                fits = [agent for agent, reason in said if reason is None]
+                refused += [Seen(agent.agent_id, name, reason) for agent, reason in said if reason is not None]
+    return Sifted(fits, refused)
+
+
+def _is_sender(agent_id: str, sender: str) -> bool:
+    """Whether this agent is one of the replicas that send under this name (`refund-01` of `refund`), or has it as its id."""
+    return bool(sender) and (agent_id == sender or agent_id.startswith((f"{sender}-", f"{sender}.", f"{sender}_")))

@@ -1,0 +1,209 @@
+"""The capability index: who answers a pattern. Fed with a snapshot, then with changes and beats; asked by the router for every message.
+
+A lookup costs as much as its answer is long, however many other agents there are. All moments by the clock of the backend.
+"""
+
+from bisect import bisect_left, insort
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
+
+from reach.envelope import records
+from reach.envelope.registration import RoutePolicy, StoredRegistration
+from reach.envelope.rules import BUILT_IN_TYPES
+from reach.errors import RecordError
+from reach.routing.agents import SUSPECT_MS, Agent, Instance
+from reach.routing.pattern import Pattern, Term
+
+DEFAULT_POLICY = RoutePolicy()
+#: Answers are remembered for so many patterns; a sender who makes up ever new ones must not fill the memory.
+MAX_REMEMBERED = 4_096
+#: An instance that has been silent for so long is forgotten; by then the reaper has told the world.
+FORGET_MS = 60_000
+
+T = TypeVar("T")
+
+
+class CapabilityIndex:
+    """Who is registered, by agent_id, capability and group; with policies, types and settings of the env.
+
+    Records that cannot be read (written by hand, or by something that is no registrar) are left out and counted in `unreadable`.
+    """
+
+    def __init__(self) -> None:
+        self.agents: dict[str, Agent] = {}
+        self.types: frozenset[str] = BUILT_IN_TYPES
+        self.meta: dict[str, str] = {}
+        self.unreadable = 0
+        #: While this is over 0, whoever has beaten since then counts as alive, however late it is: nobody may become suspect.
+        self.floor_ms = 0
+        self._policies: dict[str, RoutePolicy] = {}
+        self._by_capability: dict[str, set[str]] = {}
+        self._by_group: dict[str, set[str]] = {}
+        self._names: list[str] = []  # all capabilities, sorted, so that a prefix is a slice
+        self._remembered: dict[str, tuple[Agent, ...]] = {}
+
+    # ---------------------------------------------------------------- asked by the router
+    def match(self, pattern: Pattern) -> tuple[Agent, ...]:
+        """Every registered agent that answers the pattern, by agent_id in order, whatever its state."""
+        found = self._remembered.get(pattern.text)
+        if found is None:
+            if len(self._remembered) >= MAX_REMEMBERED:
+                self._remembered.clear()
+            found = tuple(self.agents[agent_id] for agent_id in sorted(self._find(pattern)))
+            self._remembered[pattern.text] = found
+        return found
+
+    def policy(self, pattern: str) -> RoutePolicy:
+        """The policy that the admin gave this pattern, else the default one."""
+        return self._policies.get(pattern, DEFAULT_POLICY)
+
+    def has_agent(self, agent_id: str) -> bool:
+        """Whether this agent is registered."""
+        return agent_id in self.agents
+
+    def has_type(self, name: str) -> bool:
+        """Whether messages of this type may be sent: built in, or registered by an agent or an admin."""
+        return name in self.types
+
+    def setting(self, name: str, default: int) -> int:
+        """A count or duration from `meta`; the default where there is none, or none that is a number."""
+        text = self.meta.get(name, "")
+        return int(text) if text.isascii() and text.isdigit() else default
+
+    def alive_since_ms(self, now_ms: int) -> int:
+        """Instances that have not beaten since then are suspect."""
+        since_ms = now_ms - SUSPECT_MS
+        return min(since_ms, self.floor_ms) if self.floor_ms else since_ms
+
+    # ---------------------------------------------------------------- fed by the watcher
+    def load(
+        self,
+        agents: Mapping[str, bytes],
+        routes: Mapping[str, bytes],
+        types: Iterable[str],
+        meta: Mapping[str, str],
+    ) -> None:
+        """Forget everything but the beats, and take these (the hashes of the env, as stored)."""
+        beats = {agent_id: agent.instances for agent_id, agent in self.agents.items()}
+        self.agents.clear()
+        for grouped in (self._by_capability, self._by_group, self._policies, self._remembered):
+            grouped.clear()
+        self._names.clear()
+        for agent_id, data in agents.items():
+            self._register(agent_id, data, beats.get(agent_id))
+        for pattern, data in routes.items():
+            self._set_policy(pattern, data)
+        self.types = BUILT_IN_TYPES.union(types)
+        self.meta = dict(meta)
+
+    def apply(self, op: str, name: str, data: bytes, at_ms: int = 0) -> None:
+        """Take one change: agent | gone | state | route | type | meta. Empty data removes; ops of a later version change nothing."""
+        if op == "agent":
+            known = self.agents.get(name)
+            self._register(name, data, known.instances if known else None)
+        elif op == "gone":
+            self._remove(name)
+        elif op == "state":
+            agent_id, _, instance_id = name.partition("/")
+            self.pulse(agent_id, instance_id, at_ms, data)
+        elif op == "route":
+            self._set_policy(name, data)
+        elif op == "type":
+            self.types = self.types | {name} if data or name in BUILT_IN_TYPES else self.types - {name}
+        elif op == "meta":
+            self.meta.pop(name, None)
+            if data:
+                self.meta[name] = data.decode("utf-8", "replace")
+
+    def pulse(self, agent_id: str, instance_id: str, at_ms: int, data: bytes) -> bool:
+        """Take one instance's beat. False: no such agent (yet), or no beat that can be read."""
+        agent = self.agents.get(agent_id)
+        beat = self._read(records.decode_beat, data) if agent is not None else None
+        if agent is None or beat is None:
+            return False
+        agent.beat(instance_id, at_ms, beat)
+        return True
+
+    def forget_silent(self, now_ms: int) -> int:
+        """Drop the instances that have been silent for a minute; says how many. Their agents stay until they are told to be gone."""
+        before_ms, dropped = now_ms - FORGET_MS, 0
+        if self.floor_ms:
+            before_ms = min(before_ms, self.floor_ms)
+        for agent in self.agents.values():
+            silent = [key for key, instance in agent.instances.items() if instance.at_ms < before_ms]
+            for key in silent:
+                del agent.instances[key]
+            dropped += len(silent)
+        return dropped
+
+    # ---------------------------------------------------------------- inside
+    def _find(self, pattern: Pattern) -> set[str]:
+        if pattern.kind == "agent_id":
+            return {pattern.name} & self.agents.keys()
+        if pattern.kind == "group":
+            return self._by_group.get(pattern.name, set())
+        if not pattern.terms:
+            return set()
+        # The rarest capability first: then no step is longer than the shortest list.
+        sets = sorted((self._with(term) for term in pattern.terms), key=len)
+        return set.intersection(*sets)
+
+    def _with(self, term: Term) -> set[str]:
+        if not term.prefix:
+            return self._by_capability.get(term.name, set())
+        found: set[str] = set()
+        start = term.name + "."
+        for at in range(bisect_left(self._names, start), len(self._names)):
+            if not self._names[at].startswith(start):
+                break
+            found |= self._by_capability[self._names[at]]
+        return found
+
+    def _register(self, agent_id: str, data: bytes, instances: dict[str, Instance] | None) -> None:
+        declared = self._read(records.decode_stored_registration, data)
+        self._remove(agent_id)
+        if not isinstance(declared, StoredRegistration):
+            return  # removed, or nothing that can be read
+        if declared.agent_id != agent_id:
+            self.unreadable += 1
+            return
+        agent = Agent(declared, instances)
+        self.agents[agent_id] = agent
+        self._remembered.clear()
+        for capability in agent.capabilities:
+            if capability not in self._by_capability:
+                self._by_capability[capability] = set()
+                insort(self._names, capability)
+            self._by_capability[capability].add(agent_id)
+        for group in agent.groups:
+            self._by_group.setdefault(group, set()).add(agent_id)
+
+    def _remove(self, agent_id: str) -> None:
+        agent = self.agents.pop(agent_id, None)
+        if agent is None:
+            return
+        self._remembered.clear()
+        for capability in agent.capabilities:
+            having = self._by_capability[capability]
+            having.discard(agent_id)
+            if not having:
+                del self._by_capability[capability]
+                del self._names[bisect_left(self._names, capability)]
+        for group in agent.groups:
+            self._by_group[group].discard(agent_id)
+            if not self._by_group[group]:
+                del self._by_group[group]
+
+    def _set_policy(self, pattern: str, data: bytes) -> None:
+        policy = self._read(records.decode_policy, data) if data else None
+        if policy is None:
+            self._policies.pop(pattern, None)
+        else:
+            self._policies[pattern] = policy
+
+    def _read(self, decode: Callable[[bytes], T], data: bytes) -> T | None:
+        try:
+            return decode(data)
+        except RecordError:
+            self.unreadable += 1
+            return None

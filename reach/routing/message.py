@@ -1,0 +1,62 @@
+"""What a decision has to know of a message: the part of an envelope that filters and strategies read."""
+
+import msgspec
+
+from reach.envelope.message import Envelope, Scope
+from reach.routing.pattern import Pattern, parse
+
+
+class Message(msgspec.Struct, frozen=True, kw_only=True):
+    """A message to be decided about. Moments by the clock of the backend, durations in ms.
+
+    Attributes:
+        hops: The agents it has been through; none of them gets it again.
+        replies_to: The sender of the message that it answers, "" = it answers none; a loop back to it is none.
+        start_at_ms: What every timeout counts from: accepted, or not_before where that is later.
+        first_at_ms: It must have been handed over once by then.
+        total_at_ms: Nothing happens to it after that.
+        network_ms: So long it waits for somebody to offer what it asks for.
+    """
+
+    pattern: Pattern
+    scope: Scope = "one"
+    type: str = "request"
+    schema: str | None = None
+    env: str = "dev"
+    partition: int = 0
+    zone: str | None = None
+    hops: frozenset[str] = frozenset()
+    replies_to: str = ""
+    start_at_ms: int
+    first_at_ms: int
+    total_at_ms: int
+    network_ms: int
+
+
+def message_of(
+    envelope: Envelope,
+    *,
+    env: str,
+    partition: int,
+    start_at_ms: int,
+    first_at_ms: int,
+    total_at_ms: int,
+    network_ms: int,
+    replies_to: str = "",
+) -> Message:
+    """The message that an envelope is. Raises EnvelopeError (`target.bad_pattern`)."""
+    return Message(
+        pattern=parse(envelope.target.pattern),
+        scope=envelope.target.scope,
+        type=envelope.type,
+        schema=envelope.payload.schema,
+        env=env,
+        partition=partition,
+        zone=envelope.source.zone,
+        hops=frozenset(envelope.traces.previous_hops),
+        replies_to=replies_to,
+        start_at_ms=start_at_ms,
+        first_at_ms=first_at_ms,
+        total_at_ms=total_at_ms,
+        network_ms=network_ms,
+    )

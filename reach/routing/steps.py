@@ -1,0 +1,93 @@
+"""What `decide` answers with: a step for every leg, and why, for those who ask later."""
+
+from typing import Any
+
+import msgspec
+
+#: A hop record carries at most so many candidates.
+MAX_TOLD = 20
+
+
+class Deliver(msgspec.Struct, frozen=True, tag=True):
+    """Append it to this agent's inbox."""
+
+    agent: str
+
+
+class Delay(msgspec.Struct, frozen=True, tag=True):
+    """Decide again after `wait_ms`, counted from now. `agent`: the leg is this agent's (scope all); "" = still open."""
+
+    wait_ms: int
+    agent: str = ""
+
+
+class Finish(msgspec.Struct, frozen=True, tag=True):
+    """End the leg with this code. `last`: with the answer that the leg already has. `dead`: keep it as a dead letter as well."""
+
+    code: str
+    message: str
+    details: dict[str, Any] = {}
+    retry_after_ms: int | None = None
+    last: bool = False
+    dead: bool = False
+
+
+class Move(msgspec.Struct, frozen=True, tag=True):
+    """Take it out of the inbox where nobody has touched it, and put it into this agent's."""
+
+    agent: str
+
+
+class Stay(msgspec.Struct, frozen=True, tag=True):
+    """Leave it where it is."""
+
+
+Step = Deliver | Delay | Finish | Move | Stay
+
+
+class Seen(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One candidate, and the filter that refused it, with the reason in words; "" = it fitted."""
+
+    agent: str
+    filter: str = ""
+    reason: str = ""
+    score: float | None = None
+
+
+class Why(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How the choice came about. `counts`: matched, fit, and how many each filter refused."""
+
+    strategy: str = ""
+    candidates: tuple[Seen, ...] = ()
+    counts: dict[str, int] = {}
+    chosen: tuple[str, ...] = ()
+
+
+class Choice(msgspec.Struct, frozen=True):
+    """The decision: `steps[i]` is for leg i of a first send; one step for an again.
+
+    `max_process_ms`: the longest that a chosen agent declares for this work, 0 = it declares nothing.
+    """
+
+    steps: tuple[Step, ...]
+    why: Why = Why()
+    max_process_ms: int = 0
+
+
+class Retry(msgspec.Struct, frozen=True):
+    """What the rules of retrying say to a returned leg, before anybody is looked for.
+
+    Attributes:
+        wait_ms: Go again after so long, counted from now; 0 = at once.
+        ends: No further run: the leg ends with the answer that it has.
+        dead: It ends as a dead letter.
+        elsewhere: Only an agent that has not had it may have it.
+    """
+
+    wait_ms: int = 0
+    ends: bool = False
+    dead: bool = False
+    elsewhere: bool = False
+
+
+AT_ONCE = Retry()

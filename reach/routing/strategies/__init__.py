@@ -1,0 +1,23 @@
+"""How one, or all, of those who fit are chosen. A new strategy is a file here and a line in STRATEGIES."""
+
+from reach.envelope.message import Scope
+from reach.routing.strategies import broadcast_all, direct, round_robin, weighted_random
+from reach.routing.strategies.port import Memory, Strategy
+
+STRATEGIES: dict[str, Strategy] = {
+    "broadcast_all": broadcast_all.select,
+    "direct": direct.select,
+    "round_robin": round_robin.select,
+    "weighted_random": weighted_random.select,
+}
+
+DEFAULTS: dict[Scope, str] = {"one": "weighted_random", "all": "broadcast_all"}
+
+__all__ = ["DEFAULTS", "STRATEGIES", "Memory", "Strategy", "strategy_for"]
+
+
+def strategy_for(scope: Scope, wanted: str | None) -> str:
+    """The strategy's name: what the policy wants where this version has it and it suits the scope, else the default of the scope."""
+    if wanted in STRATEGIES and (wanted == DEFAULTS["all"]) == (scope == "all"):
+        return wanted
+    return DEFAULTS[scope]
