@@ -41,13 +41,16 @@ test: $(STAMP)  ## the whole suite, on every server that is found (REACH_TEST_SE
 	$(BIN)/python -m pytest $(ARGS)
 
 check: $(STAMP)  ## format, lint, types, layers, spelling, dependencies, rules of the house
-	$(BIN)/ruff format --check .
-	$(BIN)/ruff check .
-	$(BIN)/mypy
-	$(BIN)/lint-imports
-	$(BIN)/codespell
-	$(BIN)/deptry .
-	$(BIN)/python -m pytest -q tests/rules
+	@failed=''; \
+	run() { echo "\$$ $$*"; $(BIN)/"$$@" || failed="$$failed; $$*"; }; \
+	run ruff format --check .; \
+	run ruff check .; \
+	run mypy; \
+	run lint-imports --no-logo; \
+	run codespell; \
+	run deptry .; \
+	run python -m pytest -q tests/rules; \
+	test -z "$$failed" || { echo "make check failed at: $${failed#; }"; exit 1; }
 
 format: $(STAMP)  ## put the code into the form that check wants
 	$(BIN)/ruff format .
