@@ -138,4 +138,4 @@ class Leg(
     finished_at_ms: int = 0
     attempts: int = 0  # as the terminal receipt says them
     duration_ms: int = 0
-    queue_ms: int = 0
+    queue_ms: int = -1  # until the first take, or the first return; -1 = not measured yet

@@ -1,0 +1,49 @@
+"""The agent's side: inbox, take, bell, settle, renew, progress."""
+
+from collections.abc import Mapping, Sequence
+
+from reach.backend.memory_backend import inboxes, take_settle
+from reach.backend.memory_backend.side import Side
+from reach.backend.steps import Settlement, SettleVerdict, TakeResult
+
+
+class AgentSide(Side):
+    """What an agent does; see `reach.backend.port` for what each method promises."""
+
+    async def open_inbox(self, partition: int, agent_id: str) -> None:
+        await self._step("open_inbox", lambda: inboxes.open_inbox(self._partition(partition), agent_id))
+
+    async def close_inbox(self, partition: int, agent_id: str) -> bool:
+        return await self._step("close_inbox", lambda: inboxes.close_inbox(self._partition(partition), agent_id))
+
+    async def take(
+        self, partition: int, agent_id: str, instance: str, free: int, held: Sequence[str] | None = None
+    ) -> TakeResult:
+        return await self._step(
+            "take", lambda: take_settle.take(self._partition(partition), agent_id, instance, free, held)
+        )
+
+    async def ring(self, agent_id: str, cursors: Mapping[int, Mapping[str, str]], block_ms: int) -> bool:
+        behind = {
+            self._keys.inbox(partition, agent_id, lane): cursor
+            for partition, lanes in cursors.items()
+            for lane, cursor in lanes.items()
+        }
+
+        def step() -> bool:
+            return any(self._behind(key, cursor, 1) for key, cursor in behind.items())
+
+        return await self._wait("ring", list(behind), step, block_ms)
+
+    async def settle(self, partition: int, agent_id: str, settlements: Sequence[Settlement]) -> list[SettleVerdict]:
+        return await self._step("settle", lambda: take_settle.settle(self._partition(partition), agent_id, settlements))
+
+    async def renew(self, partition: int, agent_id: str, instance: str, held: Mapping[str, Sequence[str]]) -> set[str]:
+        return await self._step(
+            "renew", lambda: take_settle.renew(self._partition(partition), agent_id, instance, held)
+        )
+
+    async def progress(self, partition: int, msg_id: str, leg: int, hand: str, notice: bytes | None) -> bool:
+        return await self._step(
+            "progress", lambda: take_settle.progress(self._partition(partition), msg_id, leg, hand, notice)
+        )

@@ -1,0 +1,145 @@
+"""Ends a leg, or gives it back for a new decision. Shared by route, take, settle, due, cancel and close_inbox."""
+
+import json
+import re
+
+from reach.backend.memory_backend.partition import Partition
+from reach.backend.memory_backend.store import MessageRecord
+from reach.backend.steps import Answer
+from reach.envelope.ledger import Head, Leg, LegState
+
+_CODE = re.compile(r'"code":"([\w.]+)"', re.ASCII)
+_SLASH = str.maketrans(
+    {"/": "\\/", "\x7f": "\\u007f"}
+)  # as the Lua of Redis writes them: both backends give the same bytes
+
+
+def quoted(text: str) -> str:
+    """A JSON string, `null` for the empty one."""
+    return json.dumps(text, ensure_ascii=False).translate(_SLASH) if text else "null"
+
+
+def members(json_object: str) -> str:
+    """What stands between the braces of a JSON object."""
+    return json_object.strip()[1:-1]
+
+
+def with_member(json_object: str, member: str) -> str:
+    """The object with one more member at its end."""
+    inner = members(json_object)
+    return "{" + (inner + "," if inner.strip() else "") + member + "}"
+
+
+def own_answer(status: str, code: str, message: str) -> str:
+    """A receipt's core for an end that no handler decided."""
+    return (
+        f'{{"status":"{status}","code":"{code}","output":null,"error_message":{quoted(message)},"schema":null,'
+        '"processing_host":null,"confidence":null,"partial":false,"cost":null,"via":null,"retry_after_ms":null}'
+    )
+
+
+def receipt_text(head: Head, number: int, leg: Leg, finished_at_ms: int, *, stored: bool) -> bytes:
+    """The terminal receipt: built as text, nothing of the answer is decoded."""
+    text = (
+        f'{{{head.members},"leg":{number},"round":{head.round},"target_agent":{quoted(leg.agent)},'
+        f'"target_instance":{quoted(leg.instance)},"attempts":{leg.attempts},"retry_count":{max(leg.attempts - 1, 0)},'
+        f'"duration_ms":{leg.duration_ms},"queue_ms":{max(leg.queue_ms, 0)},"finished_at":{finished_at_ms},'
+        f'"stored":{"true" if stored else "false"},{members(leg.core)},"details":{leg.details or "{}"}}}'
+    )
+    return text.encode()
+
+
+def measure(part: Partition, record: MessageRecord, number: int) -> None:
+    """Note how long the leg waited for its first run, and how long its last run took."""
+    leg = record.legs[number]
+    if leg.taken_at_ms:
+        record.change(number, duration_ms=part.now_ms - leg.taken_at_ms)
+    if leg.queue_ms < 0:
+        waited_ms = (leg.taken_at_ms or part.now_ms) - record.head.accepted_at_ms
+        record.change(number, queue_ms=max(waited_ms, 0))
+
+
+def close_leg(
+    part: Partition,
+    msg_id: str,
+    record: MessageRecord,
+    number: int,
+    state: LegState,
+    answer: Answer,
+    *,
+    ran: bool = False,
+) -> None:
+    """End the leg with its one terminal receipt. `ran`: by the result of a run that is not counted in `attempt` yet."""
+    measure(part, record, number)
+    leg = record.legs[number]
+    if leg.agent and leg.hand != "0":
+        part.discard(leg.agent, record.head.lane, leg.hand)
+    record.change(
+        number,
+        state=state,
+        attempts=leg.attempt + (1 if ran else 0),
+        core=answer.core,
+        details=answer.details,
+        finished_at_ms=part.now_ms,
+        wait_ms=-1,
+    )
+    record.change_head(open=record.head.open - 1)
+    if record.head.open <= 0:
+        part.disarm(msg_id)
+        part.drop_envelope(msg_id)
+    receipt = receipt_text(record.head, number, record.legs[number], part.now_ms, stored=False)
+    for mailbox in record.head.mailboxes:
+        part.post(mailbox, b"r", receipt)
+
+
+def lapse_leg(
+    part: Partition, msg_id: str, record: MessageRecord, number: int, state: LegState, code: str, message: str
+) -> None:
+    """End a leg by the step's own judgement; details say where it was, and what was last heard of it."""
+    leg = record.legs[number]
+    details = f'{{"state":"{leg.state}"}}'
+    if leg.core:
+        found = _CODE.search(leg.core)
+        details = with_member(details, f'"last_code":"{found[1] if found else ""}"')
+    status = "failed" if code == "cancelled" else "retryable"
+    record.change(number, settled=False)
+    answer = Answer("failed" if status == "failed" else "retryable", code, own_answer(status, code, message), details)
+    close_leg(part, msg_id, record, number, state, answer)
+
+
+def give_back(
+    part: Partition,
+    msg_id: str,
+    record: MessageRecord,
+    number: int,
+    code: str,
+    *,
+    burn: bool,
+    answer: Answer | None = None,
+    wait_ms: int = -1,
+) -> bool:
+    """Return the leg for a new decision: its bytes move to env, an `again` asks a router.
+
+    `burn`: the run counts as an attempt. `answer`: None keeps the last one. False: the bytes are lost, and the leg has ended.
+    """
+    envelope = part.envelope_of(msg_id, record, number)
+    measure(part, record, number)
+    if envelope is None:
+        message = "the bytes of the message were lost with its inbox entry"
+        lapse_leg(part, msg_id, record, number, LegState.EXPIRED, "backend.unavailable", message)
+        return False
+    if part.kept_envelope(msg_id) is None:
+        part.keep_envelope(msg_id, record.head, envelope)
+    leg = record.legs[number]
+    if burn:
+        attempt = leg.attempt + 1
+        entry = f'{{"attempt":{attempt},"agent":{quoted(leg.agent)},"code":"{code}","at":{part.now_ms}}}'
+        record.change(number, attempt=attempt, moves=0, history=(*leg.history, entry), tried=(*leg.tried, leg.agent))
+    if answer is not None:
+        record.change(number, core=answer.core, details=answer.details)
+    if leg.agent and leg.hand != "0":
+        part.discard(leg.agent, record.head.lane, leg.hand)
+    record.change(number, state=LegState.RETURNED, taken_at_ms=0, alive_at_ms=0, rearm=0, wait_ms=wait_ms)
+    part.append_again(msg_id, number, leg.hand)
+    part.arm(msg_id, record, number, part.now_ms + 3000)
+    return True

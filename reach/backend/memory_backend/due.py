@@ -1,0 +1,185 @@
+"""due: does what is due in the partition: totals, ttls, lost holders, network and waiting times."""
+
+from dataclasses import dataclass, field
+
+from reach.backend.memory_backend.closing import give_back, lapse_leg, own_answer
+from reach.backend.memory_backend.partition import Partition, next_moment
+from reach.backend.memory_backend.store import MessageRecord, Store
+from reach.backend.memory_backend.streams import Pending
+from reach.backend.steps import Answer, DueEvent, DueReport
+from reach.envelope.ledger import LegState
+
+MAX_MESSAGES = 100
+MAX_EVENTS = 500
+LEASE_MS = 15_000
+GRACE_MS = 15_000
+REARM_MS = (3_000, 6_000, 12_000)
+LAST_REARM_MS = 15_000
+
+
+def due(part: Partition, msg_id: str) -> DueReport:
+    """At most 100 messages; with a msg_id only that one's total and ttl: no tick, no lease."""
+    if msg_id:
+        round_ = _Round(part, grace_until_ms=0)
+        deadline_at_ms = round_.look(msg_id, callers=True)
+        return DueReport(
+            tuple(round_.events), more=False, next_at_ms=0, now_ms=part.now_ms, deadline_at_ms=deadline_at_ms
+        )
+    round_ = _Round(part, grace_until_ms=tick(part.store, part.keys.tick(part.number), part.now_ms))
+    part.store.clear_wrong(part.keys.due(part.number), "zset")
+    moments = part.store.zset(part.keys.due(part.number))
+    ripe = moments.lowest(part.now_ms, MAX_MESSAGES) if moments is not None else []
+    for ripe_id in ripe:
+        round_.look(ripe_id, callers=False)
+    moments = part.store.zset(part.keys.due(part.number))
+    return DueReport(
+        events=tuple(round_.events),
+        more=len(ripe) >= MAX_MESSAGES or len(round_.events) >= MAX_EVENTS,
+        next_at_ms=min(moments.values()) if moments else 0,
+        now_ms=part.now_ms,
+        grace_until_ms=round_.grace_until_ms,
+    )
+
+
+def tick(store: Store, key: str, now_ms: int) -> int:
+    """Note this run; until when no lease, network or processing timer ends.
+
+    A gap between two runs means that nobody could renew either (an outage, a step of the clock): without a grace one stall
+    would take everybody's work. It is never trusted beyond 15 s, and a slow router does not set it again and again.
+    """
+    store.clear_wrong(key, "hash")
+    stored = store.make_hash(key)
+    last_ms, until_ms, start_ms = (int(stored.get(name, b"-1")) for name in ("last", "until", "start"))
+    missing_or_future = last_ms < 0 or last_ms > now_ms
+    grace_until_ms = min(max(until_ms, 0), now_ms + GRACE_MS)
+    start_ms = max(start_ms, 0)
+    if missing_or_future or now_ms - last_ms > 3_000:
+        long_gap = missing_or_future or now_ms - last_ms > 5_000
+        if long_gap or now_ms - start_ms >= 30_000 or start_ms > now_ms:
+            grace_until_ms, start_ms = now_ms + GRACE_MS, now_ms
+    for name, moment in (("last", now_ms), ("until", grace_until_ms), ("start", start_ms)):
+        stored[name] = str(moment).encode()
+    return grace_until_ms
+
+
+@dataclass(slots=True)
+class _Round:
+    """One run over the messages that are ripe."""
+
+    part: Partition
+    grace_until_ms: int
+    events: list[DueEvent] = field(default_factory=list)
+
+    def look(self, msg_id: str, *, callers: bool) -> int:
+        """Do what is due of one message; its next moment, 0 when it has ended (or is unknown)."""
+        part = self.part
+        record = part.load(msg_id)
+        if record is None or record.head.tombstone or record.head.open <= 0:
+            part.disarm(msg_id)
+            return 0
+        changed = False
+        moments: list[int] = []
+        for number in record.open_legs():
+            at_ms: int | None = record.legs[number].due_at_ms
+            if callers:
+                if self._overdue(msg_id, record, number):
+                    at_ms, changed = None, True
+            elif record.legs[number].due_at_ms <= part.now_ms:
+                changed = True
+                at_ms = part.now_ms if len(self.events) >= MAX_EVENTS else self._visit(msg_id, record, number)
+                if at_ms is not None:
+                    at_ms = next_moment(record.head, record.legs[number], at_ms)
+                    record.change(number, due_at_ms=at_ms)
+            if at_ms is not None:
+                moments.append(at_ms)
+        if changed:
+            part.save(msg_id, record)
+        if not callers and moments:
+            part.due_moments()[msg_id] = min(moments)
+        elif not callers:
+            part.disarm(msg_id)
+        return min([record.head.total_at_ms, *moments]) if record.head.open > 0 else 0
+
+    def _visit(self, msg_id: str, record: MessageRecord, number: int) -> int | None:
+        """What is due of one leg; its next moment, None when it has ended."""
+        if self._overdue(msg_id, record, number):
+            return None
+        part, leg = self.part, record.legs[number]
+        pending = self._pending(record, number)
+        if pending is not None:
+            return self._held(msg_id, record, number, pending)
+        if leg.state in {LegState.QUEUED, LegState.RUNNING}:
+            if leg.state == LegState.RUNNING or part.inbox_entry(record, number) is None:
+                return self._lost(msg_id, record, number, "gone", "agent.lost")
+            if part.now_ms < self.grace_until_ms:
+                return self.grace_until_ms
+        if leg.state == LegState.WAITING and leg.until_ms > part.now_ms:
+            return leg.until_ms
+        self._note(msg_id, record, number, "again", "")
+        part.append_again(msg_id, number, leg.hand)
+        record.change(number, rearm=leg.rearm + 1)
+        return part.now_ms + (REARM_MS[leg.rearm] if leg.rearm < len(REARM_MS) else LAST_REARM_MS)
+
+    def _overdue(self, msg_id: str, record: MessageRecord, number: int) -> bool:
+        """Whether the leg has ended now: its total is over, or its ttl before anybody had it."""
+        part, head, leg = self.part, record.head, record.legs[number]
+        if part.now_ms >= head.total_at_ms:
+            code, message = "timeout.total", "the total time is over"
+        elif not leg.handed and part.now_ms >= head.first_at_ms:
+            if self._pending(record, number) is not None:  # a plain reader has it: the first hand-over was in time
+                record.change(number, handed=True)
+                return False
+            code, message = "ttl.expired", "the ttl was over before the first hand-over"
+        else:
+            return False
+        self._note(msg_id, record, number, "expired", code)
+        lapse_leg(part, msg_id, record, number, LegState.EXPIRED, code, message)
+        return True
+
+    def _held(self, msg_id: str, record: MessageRecord, number: int, pending: Pending) -> int | None:
+        """Somebody holds the entry: its lease, and its processing time."""
+        part, leg = self.part, record.legs[number]
+        now_ms, idle_ms = part.now_ms, pending.idle_ms(part.now_ms)
+        if not leg.taken_at_ms:
+            record.change(number, taken_at_ms=now_ms - idle_ms, instance=pending.consumer)
+        record.change(number, handed=True)
+        leg = record.legs[number]
+        if (leg.alive_at_ms or leg.taken_at_ms) > now_ms:  # a step back of the clock: count anew from now
+            record.change(number, taken_at_ms=min(leg.taken_at_ms, now_ms), alive_at_ms=now_ms)
+            pending.delivered_at_ms, idle_ms = now_ms, 0
+            leg = record.legs[number]
+        over_at_ms = (leg.alive_at_ms or leg.taken_at_ms) + record.head.processing_ms
+        if now_ms < self.grace_until_ms:
+            return self.grace_until_ms
+        if over_at_ms <= now_ms:
+            message = "no sign of life of the handler in its processing time"
+            return self._lost(msg_id, record, number, "overdue", "timeout.processing", message)
+        if idle_ms >= LEASE_MS:
+            message = "its agent stopped renewing the lease"
+            return self._lost(msg_id, record, number, "reclaimed", "agent.lost", message)
+        return min(now_ms + LEASE_MS - idle_ms, over_at_ms)
+
+    def _lost(
+        self, msg_id: str, record: MessageRecord, number: int, what: str, code: str, message: str = ""
+    ) -> int | None:
+        """Give the leg back. With a message a run has been lost, which burns an attempt; without one its entry has."""
+        self._note(msg_id, record, number, what, code)
+        record.change(number, settled=False)
+        answer = None
+        if message:
+            state = record.legs[number].state
+            answer = Answer("retryable", code, own_answer("retryable", code, message), f'{{"state":"{state}"}}')
+        if give_back(self.part, msg_id, record, number, code, burn=answer is not None, answer=answer):
+            return record.legs[number].due_at_ms
+        return None
+
+    def _pending(self, record: MessageRecord, number: int) -> Pending | None:
+        leg = record.legs[number]
+        if leg.state not in {LegState.QUEUED, LegState.RUNNING}:
+            return None
+        group = self.part.readers(leg.agent, record.head.lane)
+        return group.pending_of(leg.hand) if group is not None else None
+
+    def _note(self, msg_id: str, record: MessageRecord, number: int, what: str, code: str) -> None:
+        leg = record.legs[number]
+        self.events.append(DueEvent(msg_id, number, what, leg.agent, leg.instance, leg.attempt + 1, code))

@@ -1,0 +1,62 @@
+"""open_inbox and close_inbox: the lanes of an agent in one partition."""
+
+from reach.backend.keys import GROUP_AGENT
+from reach.backend.memory_backend.closing import give_back, own_answer
+from reach.backend.memory_backend.due import LEASE_MS
+from reach.backend.memory_backend.partition import Partition
+from reach.backend.memory_backend.streams import Fields, Stream
+from reach.backend.steps import Answer
+from reach.envelope.ledger import LegState
+
+MAX_MOVES_A_CALL = 500
+
+
+def open_inbox(part: Partition, agent: str) -> None:
+    """Make the three lanes and their groups, at id 0 so that nothing that was sent before is missed."""
+    for _, key in part.lanes(agent):
+        part.store.clear_wrong(key, "stream")
+        part.store.make_stream(key).make_group(GROUP_AGENT)
+
+
+def close_inbox(part: Partition, agent: str) -> bool:
+    """Move what nobody will read to the internal door; delete the lanes when nothing is left. False: something still is."""
+    left, budget = 0, MAX_MOVES_A_CALL
+    for lane, _ in part.lanes(agent):
+        stream = part.inbox(agent, lane)
+        if stream is None:
+            continue
+        group = stream.group(GROUP_AGENT)
+        held = dict(group.all_pending()) if group is not None else {}
+        for hand, pending in held.items():
+            if pending.idle_ms(part.now_ms) >= LEASE_MS and budget > 0:
+                _move(part, agent, lane, stream, hand, stream.get(hand) or {}, lost=True)
+                budget -= 1
+            else:
+                left += 1
+        for hand, fields in stream.all():
+            if hand in held:
+                continue
+            if budget > 0:
+                _move(part, agent, lane, stream, hand, fields, lost=False)
+                budget -= 1
+            else:
+                left += 1
+    if left == 0:
+        for _, key in part.lanes(agent):
+            part.store.delete(key)
+    return left == 0
+
+
+def _move(part: Partition, agent: str, lane: str, stream: Stream, hand: str, fields: Fields, *, lost: bool) -> None:
+    """Give the leg back, if the entry is its hand. `lost`: it was delivered and its lease is over, which burns an attempt."""
+    msg_id = fields.get(b"m", b"").decode(errors="replace")
+    number = fields.get(b"l", b"").decode(errors="replace")
+    record = part.load(msg_id) if msg_id else None
+    leg = record.legs.get(int(number)) if record is not None and number.isdigit() else None
+    if record is not None and leg is not None and leg.hand == hand and leg.state in {LegState.QUEUED, LegState.RUNNING}:
+        core = own_answer("retryable", "agent.lost", "its agent was removed")
+        answer = Answer("retryable", "agent.lost", core) if lost else None
+        give_back(part, msg_id, record, int(number), "agent.lost", burn=lost, answer=answer)
+        part.save(msg_id, record)
+    part.discard(agent, lane, hand)
+    stream.delete([hand])

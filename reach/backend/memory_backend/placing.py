@@ -1,0 +1,123 @@
+"""Carries out a plan for a leg: deliver, delay, finish."""
+
+from typing import Literal
+
+from reach.backend.memory_backend.closing import (
+    close_leg,
+    lapse_leg,
+    measure,
+    quoted,
+    receipt_text,
+    with_member,
+)
+from reach.backend.memory_backend.partition import LARGE_BYTES, Partition
+from reach.backend.memory_backend.store import MessageRecord
+from reach.backend.steps import Plan
+from reach.envelope.ledger import Head, LegState
+from reach.errors import BackendError
+
+
+def obstacle(part: Partition, head: Head, plan: Plan) -> Literal["", "gone", "full"]:
+    """Why the plan cannot be carried out, looked at before anything is written; "" = it can."""
+    if plan.act not in {"deliver", "move"}:
+        return ""
+    inbox = part.inbox(plan.agent, head.lane)
+    if inbox is None:
+        return "gone"
+    return "full" if 0 < plan.max_inbox <= len(inbox) else ""
+
+
+def place(part: Partition, msg_id: str, record: MessageRecord, number: int, plan: Plan, envelope: bytes | None) -> str:
+    """Do what the plan says; the id of the new inbox entry, "" where none was written."""
+    if plan.act == "deliver":
+        return _deliver(part, msg_id, record, number, plan.agent, envelope)
+    if plan.act == "delay":
+        until_ms = part.now_ms + plan.wait_ms
+        record.change(number, state=LegState.WAITING, until_ms=until_ms)
+        if part.kept_envelope(msg_id) is None and envelope is not None:
+            part.keep_envelope(msg_id, record.head, envelope)
+        part.arm(msg_id, record, number, until_ms)
+    else:
+        _finish(part, msg_id, record, number, plan, envelope)
+    return ""
+
+
+def is_large(record: MessageRecord, envelope: bytes) -> bool:
+    """A broadcast whose bytes lie once in env, and not in every inbox."""
+    return record.head.scope == "all" and len(envelope) * record.head.legs > LARGE_BYTES
+
+
+def _deliver(
+    part: Partition, msg_id: str, record: MessageRecord, number: int, agent: str, envelope: bytes | None
+) -> str:
+    head, leg = record.head, record.legs[number]
+    expires_at_ms = head.total_at_ms if leg.handed else min(head.first_at_ms, head.total_at_ms)
+    fields = {
+        b"m": msg_id.encode(),
+        b"l": str(number).encode(),
+        b"x": str(expires_at_ms).encode(),
+        b"a": str(leg.attempt + 1).encode(),
+    }
+    if envelope is not None and not is_large(record, envelope):
+        fields[b"e"] = envelope
+    there = part.inbox(agent, head.lane) is not None
+    hand = part.store.append(part.keys.inbox(part.number, agent, head.lane), fields, make=False) if there else None
+    record.change(number, agent=agent)
+    if hand is None:  # a leg of a broadcast; scope one has been asked for obstacles before
+        record.change(number, core="")
+        lapse_leg(part, msg_id, record, number, LegState.DONE, "agent.lost", f"the inbox of {agent} is gone")
+        return ""
+    record.change(
+        number,
+        state=LegState.QUEUED,
+        hand=hand,
+        queued_at_ms=part.now_ms,
+        rearm=0,
+        wait_ms=-1,
+        settled=False,
+        instance="",
+    )
+    part.arm(msg_id, record, number, part.now_ms + head.network_ms)
+    return hand
+
+
+def _finish(
+    part: Partition, msg_id: str, record: MessageRecord, number: int, plan: Plan, envelope: bytes | None
+) -> None:
+    answer = plan.answer
+    if answer is None:
+        raise BackendError("a plan to finish needs an answer", details={"msg_id": msg_id, "leg": number})
+    if plan.agent:
+        record.change(number, agent=plan.agent)
+    record.change(number, core=answer.core, details=answer.details)
+    details = answer.details
+    if plan.dead:
+        letter = _bury(part, msg_id, record, number, envelope)
+        details = with_member(details, f'"dead_letter":"{letter}"')
+    finished = type(answer)(answer.status, answer.code, answer.core, details)
+    close_leg(part, msg_id, record, number, LegState.DONE, finished)
+
+
+def _bury(part: Partition, msg_id: str, record: MessageRecord, number: int, envelope: bytes | None) -> str:
+    measure(part, record, number)
+    leg = record.legs[number]
+    record.change(number, attempts=leg.attempt)
+    return part.bury(
+        {
+            b"m": msg_id.encode(),
+            b"e": envelope or b"",
+            b"r": receipt_text(record.head, number, record.legs[number], part.now_ms, stored=False),
+            b"h": ("[" + ",".join(leg.history) + "]").encode(),
+        }
+    )
+
+
+def post_routed(part: Partition, msg_id: str, record: MessageRecord, mailbox: str, extra: str) -> None:
+    """Tell a mailbox what has become of the message; `extra` is a JSON object whose members come first."""
+    head = record.head
+    legs = ",".join(f'{{"leg":{number},"agent":{quoted(leg.agent)}}}' for number, leg in sorted(record.legs.items()))
+    member = (
+        f'"notice":"routed","msg_id":"{msg_id}","round":{head.round},"scope":"{head.scope}","legs":[{legs}],'
+        f'"processing_ms":{head.processing_ms},"total_ms":{head.total_ms}'
+    )
+    part.post(mailbox, b"n", with_member(extra or "{}", member).encode())

@@ -1,0 +1,299 @@
+"""The registry's side: control, registrations, beats, changes, settings."""
+
+import re
+from collections.abc import Sequence
+from typing import Literal
+
+from reach.backend.keys import GROUP_REGISTRARS, RedisType
+from reach.backend.memory_backend.side import Side
+from reach.backend.memory_backend.store import Hash, ZSet
+from reach.backend.memory_backend.streams import Fields
+from reach.backend.steps import BeatResult, Change, Pulse, RegisterResult, Snapshot
+from reach.errors import BackendError
+
+MAX_CONTROL = 10_000
+MAX_CHANGES = 10_000
+CHANGES_PAGE = 1_000
+CONTROL_PAGE = 100
+TOMBSTONE_MS = 24 * 3_600_000
+
+_STATE = re.compile(rb'"state"\s*:\s*"([a-z_]+)"')
+_TOMBSTONE = re.compile(rb'^\{"gone_at":(\d+)')
+_OPS = {"meta": "meta", "routes": "route", "types": "type"}
+
+
+class RegistrySide(Side):
+    """Who is there, and how to choose; see `reach.backend.port` for what each method promises."""
+
+    # ---------------------------------------------------------------- control
+
+    async def send_control(self, entry: bytes) -> str:
+        def step() -> str:
+            key = self._keys.control()
+            self._own_group(key, GROUP_REGISTRARS)
+            return self._store.append(key, {b"c": entry}, max_entries=MAX_CONTROL) or ""
+
+        return await self._step("send_control", step)
+
+    async def read_control(self, worker: str, block_ms: int, claim_idle_ms: int = 5_000) -> list[tuple[str, bytes]]:
+        key = self._keys.control()
+
+        def step() -> list[tuple[str, bytes]]:
+            now_ms = self._store.now_ms()
+            group = self._own_group(key, GROUP_REGISTRARS)
+            found: dict[str, Fields] = {}
+            for entry_id, fields in group.own(worker):
+                if fields is None:
+                    group.ack(entry_id)
+                else:
+                    found[entry_id] = fields
+            claimed, _ = group.autoclaim(worker, claim_idle_ms, CONTROL_PAGE, now_ms)
+            found.update(claimed)
+            found.update(group.read(worker, CONTROL_PAGE, now_ms))
+            return [(entry_id, fields.get(b"c", b"")) for entry_id, fields in found.items()]
+
+        return await self._wait("read_control", [key], step, block_ms)
+
+    async def finish_control(self, entry_id: str, mailbox: str = "", notice: bytes = b"") -> None:
+        def step() -> None:
+            if mailbox:
+                self._partition(0).post(mailbox, b"n", notice)
+            self._discard(self._keys.control(), GROUP_REGISTRARS, [entry_id])
+
+        await self._step("finish_control", step)
+
+    # ---------------------------------------------------------------- registrations and beats
+
+    async def register(
+        self,
+        agent_id: str,
+        registration: bytes,
+        instance_id: str,
+        beat: bytes,
+        expected: bytes | None,
+        types: Sequence[str] = (),
+    ) -> RegisterResult:
+        def step() -> RegisterResult:
+            if self._registered(agent_id) != expected:
+                return RegisterResult(False, self._version())
+            if not registration:
+                return RegisterResult(True, self._remove(agent_id) if expected is not None else self._version())
+            inner = registration.strip()
+            if not (inner.startswith(b"{") and inner.endswith(b"}")):
+                raise BackendError("REACH_BAD_REGISTRATION not a JSON object", details={"agent": agent_id})
+            inner = inner[1:-1].strip()
+            version = self._next_version()
+            stored = b"{" + inner + (b"," if inner else b"") + b'"v":' + str(version).encode() + b"}"
+            self._hash(self._keys.agents())[agent_id] = stored
+            if instance_id:
+                self._zset(self._keys.beats())[f"{agent_id}/{instance_id}"] = self._store.now_ms()
+                self._hash(self._keys.load())[f"{agent_id}/{instance_id}"] = beat
+            if types:
+                known = self._hash(self._keys.types())
+                for each in types:
+                    known.setdefault(each, b"1")
+            self._prune()
+            return RegisterResult(True, self._tell(version, "agent", agent_id, stored))
+
+        return await self._step("register", step)
+
+    def _remove(self, agent_id: str) -> int:
+        version = self._next_version()
+        tombstone = f'{{"gone_at":{self._store.now_ms()},"v":{version}}}'
+        self._hash(self._keys.agents())[agent_id] = tombstone.encode()
+        for member in self._instances(agent_id):
+            self._forget(member)
+        self._prune()
+        return self._tell(version, "gone", agent_id, b"")
+
+    async def registration(self, agent_id: str) -> tuple[bytes | None, dict[str, int]]:
+        def step() -> tuple[bytes | None, dict[str, int]]:
+            beats = self._peek_zset(self._keys.beats())
+            prefix = f"{agent_id}/"
+            return self._registered(agent_id), {
+                member.removeprefix(prefix): at_ms for member, at_ms in beats.items() if member.startswith(prefix)
+            }
+
+        return await self._step("registration", step)
+
+    async def beat(self, agent_id: str, instance_id: str, beat: bytes) -> BeatResult:
+        def step() -> BeatResult:
+            now_ms = self._store.now_ms()
+            if self._registered(agent_id) is None:
+                return BeatResult(False, now_ms)
+            member = f"{agent_id}/{instance_id}"
+            load = self._hash(self._keys.load())
+            before = load.get(member)
+            self._zset(self._keys.beats())[member] = now_ms
+            load[member] = beat
+            if before is None or _state(before) != _state(beat):
+                self._tell(self._next_version(), "state", member, beat)
+            return BeatResult(True, now_ms)
+
+        return await self._step("beat", step)
+
+    async def leave(self, agent_id: str, instance_id: str) -> bool:
+        def step() -> bool:
+            member = f"{agent_id}/{instance_id}"
+            if self._forget(member):
+                self._tell(self._next_version(), "gone", member, b"")
+            return not self._instances(agent_id)
+
+        return await self._step("leave", step)
+
+    async def pulses(self, since_ms: int) -> tuple[int, list[Pulse]]:
+        def step() -> tuple[int, list[Pulse]]:
+            load = self._peek_hash(self._keys.load())
+            return self._store.now_ms(), [
+                Pulse(*_names(member), at_ms, load.get(member, b"{}"))
+                for member, at_ms in self._by_moment()
+                if at_ms >= since_ms
+            ]
+
+        return await self._step("pulses", step)
+
+    async def overdue_pulses(self, before_ms: int) -> list[tuple[str, str, int]]:
+        def step() -> list[tuple[str, str, int]]:
+            late = [(*_names(member), at_ms) for member, at_ms in self._by_moment() if at_ms < before_ms]
+            return late[:CHANGES_PAGE]
+
+        return await self._step("overdue_pulses", step)
+
+    # ---------------------------------------------------------------- what the index is built from
+
+    async def snapshot(self) -> Snapshot:
+        def step() -> Snapshot:
+            agents = self._peek_hash(self._keys.agents())
+            meta = self._peek_hash(self._keys.meta())
+            last = next(iter(reversed(self._behind(self._keys.changes(), "0-0", 0))), ("0-0", {}))
+            return Snapshot(
+                version=self._version(),
+                cursor=last[0],
+                agents={name: stored for name, stored in agents.items() if not _TOMBSTONE.match(stored)},
+                routes=dict(self._peek_hash(self._keys.routes())),
+                types=frozenset(self._peek_hash(self._keys.types())),
+                meta={name: value.decode(errors="replace") for name, value in meta.items() if name != "v"},
+            )
+
+        return await self._step("snapshot", step)
+
+    async def changes(self, cursor: str, block_ms: int) -> list[Change]:
+        key = self._keys.changes()
+
+        def step() -> list[Change]:
+            return [_change(entry_id, fields) for entry_id, fields in self._behind(key, cursor, CHANGES_PAGE)]
+
+        return await self._wait("changes", [key], step, block_ms)
+
+    async def set_meta(self, kind: Literal["meta", "routes", "types"], name: str, value: bytes | None) -> None:
+        def step() -> None:
+            if kind == "meta" and name == "v":
+                raise BackendError("REACH_BAD_FIELD v is counted by the steps", details={"field": name})
+            key = {"meta": self._keys.meta(), "routes": self._keys.routes(), "types": self._keys.types()}[kind]
+            if value is not None:
+                self._hash(key)[name] = value
+            else:
+                self._peek_hash(key).pop(name, None)
+                self._store.drop_empty(key)
+            self._tell(self._next_version(), _OPS[kind], name, value or b"")
+
+        await self._step("set_meta", step)
+
+    async def lock(self, service: str, owner: str, ttl_ms: int) -> bool:
+        def step() -> bool:
+            key = self._keys.lock(service)
+            self._store.clear_wrong(key, "string")
+            if self._store.string(key) not in {None, owner.encode()}:
+                return False
+            self._store.put(key, owner.encode())
+            self._store.expire_at(key, self._store.now_ms() + ttl_ms)
+            return True
+
+        return await self._step("lock", step)
+
+    # ---------------------------------------------------------------- inside a step
+
+    def _registered(self, agent_id: str) -> bytes | None:
+        """The stored bytes; a removed agent is absent to everybody who asks."""
+        stored = self._peek_hash(self._keys.agents()).get(agent_id)
+        return None if stored is None or _TOMBSTONE.match(stored) else stored
+
+    def _instances(self, agent_id: str) -> list[str]:
+        return [member for member in self._peek_zset(self._keys.beats()) if member.startswith(f"{agent_id}/")]
+
+    def _forget(self, member: str) -> bool:
+        """Drop one instance's beats; False: there were none."""
+        there = self._peek_zset(self._keys.beats()).pop(member, None) is not None
+        self._peek_hash(self._keys.load()).pop(member, None)
+        self._store.drop_empty(self._keys.beats())
+        self._store.drop_empty(self._keys.load())
+        return there
+
+    def _by_moment(self) -> list[tuple[str, int]]:
+        beats = self._peek_zset(self._keys.beats())
+        return sorted(beats.items(), key=lambda item: (item[1], item[0]))
+
+    def _prune(self) -> None:
+        """Tombstones go after 24 h."""
+        agents = self._peek_hash(self._keys.agents())
+        for agent_id, stored in list(agents.items()):
+            gone = _TOMBSTONE.match(stored)
+            if gone and self._store.now_ms() - int(gone[1]) > TOMBSTONE_MS:
+                del agents[agent_id]
+
+    def _version(self) -> int:
+        stored = self._peek_hash(self._keys.meta()).get("v", b"0")
+        return int(stored) if stored.isdigit() else 0
+
+    def _next_version(self) -> int:
+        """Every change has the next number, so that a reader sees a gap and takes a new snapshot."""
+        version = self._version() + 1
+        self._hash(self._keys.meta())["v"] = str(version).encode()
+        return version
+
+    def _tell(self, version: int, op: str, name: str, data: bytes) -> int:
+        key = self._keys.changes()
+        self._own_stream(key)
+        fields = {b"v": str(version).encode(), b"op": op.encode(), b"n": name.encode(), b"d": data}
+        self._store.append(key, fields, max_entries=MAX_CHANGES)
+        return version
+
+    def _hash(self, key: str) -> Hash:
+        self._store.clear_wrong(key, "hash")
+        return self._store.make_hash(key)
+
+    def _zset(self, key: str) -> ZSet:
+        self._store.clear_wrong(key, "zset")
+        return self._store.make_zset(key)
+
+    def _peek_hash(self, key: str) -> Hash:
+        """To read: an empty one where there is none."""
+        return self._store.hash(key) or Hash() if self._is(key, "hash") else Hash()
+
+    def _peek_zset(self, key: str) -> ZSet:
+        return self._store.zset(key) or ZSet() if self._is(key, "zset") else ZSet()
+
+    def _is(self, key: str, wanted: RedisType) -> bool:
+        self._store.clear_wrong(key, wanted)
+        return self._store.exists(key)
+
+
+def _state(beat: bytes) -> bytes:
+    found = _STATE.search(beat)
+    return found[1] if found else b"ready"
+
+
+def _names(member: str) -> tuple[str, str]:
+    agent_id, _, instance_id = member.rpartition("/")
+    return agent_id, instance_id
+
+
+def _change(entry_id: str, fields: Fields) -> Change:
+    version = fields.get(b"v", b"")
+    return Change(
+        id=entry_id,
+        version=int(version) if version.isdigit() else 0,
+        op=fields.get(b"op", b"").decode(errors="replace"),
+        name=fields.get(b"n", b"").decode(errors="replace"),
+        data=fields.get(b"d", b""),
+    )

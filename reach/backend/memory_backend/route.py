@@ -1,0 +1,217 @@
+"""route: applies a batch of decisions and acknowledges their entries in the same step."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from reach.backend.memory_backend.closing import lapse_leg, own_answer, receipt_text
+from reach.backend.memory_backend.partition import AHEAD_MS, Partition
+from reach.backend.memory_backend.placing import is_large, obstacle, place, post_routed
+from reach.backend.memory_backend.store import MessageRecord
+from reach.backend.memory_backend.streams import parse_id
+from reach.backend.steps import Again, Decision, Plan, Refuse, RouteResult, Send
+from reach.envelope.ledger import Head, Leg, LegState
+from reach.errors import BackendError
+
+MAX_CALLERS = 4
+MAX_MOVES = 2
+
+SKIPPED = RouteResult("skipped")
+
+
+def route(part: Partition, decisions: Sequence[Decision]) -> list[RouteResult]:
+    """One verdict per decision. A decision that fails changes nobody else's, and its entry stays pending."""
+    results: list[RouteResult] = []
+    hostile: set[str] = set()
+    for decision in decisions:
+        try:
+            result = _apply(part, decision)
+        except BackendError as error:
+            result = RouteResult("error", error=str(error))
+        results.append(result)
+        if result.verdict == "done":
+            entry = decision.entry
+            stream = part.store.stream(entry.stream)
+            if stream is not None:
+                stream.delete([entry.id])
+            if parse_id(entry.id)[0] > part.now_ms + AHEAD_MS:
+                hostile.add(entry.stream)
+    for key in hostile:
+        stream = part.store.stream(key)
+        if stream is not None:
+            stream.heal(part.now_ms)
+    return results
+
+
+def _apply(part: Partition, decision: Decision) -> RouteResult:
+    if isinstance(decision, Send):
+        return _send(part, decision)
+    if isinstance(decision, Again):
+        return _again(part, decision)
+    return _refuse(part, decision)
+
+
+# -------------------------------------------------------------------- an entry that is answered without a record
+
+
+def _refuse(part: Partition, decision: Refuse) -> RouteResult:
+    if not part.acknowledge(decision.entry.stream, decision.entry.id):
+        return SKIPPED
+    if decision.mailbox:
+        part.post(decision.mailbox, b"r", decision.receipt)
+    if decision.dead:
+        part.bury({name.encode(): value for name, value in decision.dead.items()})
+    return RouteResult("done")
+
+
+# -------------------------------------------------------------------- an ingress entry
+
+
+def _send(part: Partition, decision: Send) -> RouteResult:
+    """A new message, a duplicate, or the send that meets the tombstone of its cancel."""
+    old = part.load(decision.msg_id)
+    if old is not None and not old.head.tombstone:
+        if not part.acknowledge(decision.entry.stream, decision.entry.id):
+            return SKIPPED
+        return RouteResult("done", known=_duplicate(part, decision, old))
+    if decision.head.scope == "one":
+        why = obstacle(part, decision.head, decision.plans[0])
+        if why:
+            return RouteResult(why)
+    if not part.acknowledge(decision.entry.stream, decision.entry.id):
+        return SKIPPED
+    record = MessageRecord(_timed(part, decision), {n: Leg(LegState.NEW) for n in range(len(decision.plans))})
+    head = record.head
+    if old is not None and old.head.sender == head.sender and head.round <= old.head.round:
+        for number in record.legs:
+            message = "cancelled before it was routed"
+            lapse_leg(part, decision.msg_id, record, number, LegState.CANCELLED, "cancelled", message)
+        hands, known = [], "tombstone"
+    else:
+        if is_large(record, decision.envelope):
+            part.keep_envelope(decision.msg_id, head, decision.envelope)
+        hands, known = [_first_place(part, decision, record, number) for number in record.legs], ""
+    part.save(decision.msg_id, record)
+    if decision.notice and decision.reply_to:
+        post_routed(part, decision.msg_id, record, decision.reply_to, decision.notice)
+    return RouteResult("done", hands=tuple(hands), known=known)
+
+
+def _timed(part: Partition, decision: Send) -> Head:
+    """The head with its moments. An entry id from the future counts as now."""
+    head = decision.head
+    accepted_at_ms = min(parse_id(decision.entry.id)[0], part.now_ms)
+    start_ms = max(accepted_at_ms, head.not_before_ms)
+    return msgspec.structs.replace(
+        head,
+        accepted_at_ms=accepted_at_ms,
+        first_at_ms=start_ms + head.ttl_ms,
+        total_at_ms=start_ms + head.total_ms,
+        open=len(decision.plans),
+        legs=len(decision.plans),
+        mailboxes=(decision.reply_to,) if decision.reply_to else head.mailboxes,
+    )
+
+
+def _first_place(part: Partition, decision: Send, record: MessageRecord, number: int) -> str:
+    plan = decision.plans[number]
+    if plan.agent:
+        record.change(number, agent=plan.agent)
+    if record.head.scope == "all" and obstacle(part, record.head, plan) == "full":
+        plan = Plan("delay", agent=plan.agent, wait_ms=1000)  # a full leg of a broadcast waits, the others go on
+    return place(part, decision.msg_id, record, number, plan, decision.envelope)
+
+
+def _duplicate(part: Partition, decision: Send, record: MessageRecord) -> str:
+    """What the message is known as. Of another sender's message, or of one with other content, nothing is shown."""
+    head = record.head
+    if (head.fingerprint, head.sender) != (decision.head.fingerprint, decision.head.sender):
+        _answer(part, decision, "failed", "envelope.id_conflict", "another message has this msg_id")
+        return "conflict"
+    if not decision.reply_to:
+        return "duplicate"
+    if decision.reply_to not in head.mailboxes:
+        if len(head.mailboxes) >= MAX_CALLERS:
+            _answer(part, decision, "retryable", "overloaded", "four callers wait for this message already")
+            return "overloaded"
+        record.change_head(mailboxes=(*head.mailboxes, decision.reply_to))
+        part.save(decision.msg_id, record)
+    post_routed(part, decision.msg_id, record, decision.reply_to, decision.notice)
+    for number, leg in sorted(record.legs.items()):
+        if leg.finished_at_ms:
+            receipt = receipt_text(record.head, number, leg, leg.finished_at_ms, stored=True)
+            part.post(decision.reply_to, b"r", receipt)
+    return "duplicate"
+
+
+def _answer(part: Partition, decision: Send, status: str, code: str, message: str) -> None:
+    """A receipt for a send that has no leg of its own."""
+    if decision.reply_to:
+        leg = Leg(LegState.NEW, core=own_answer(status, code, message))
+        part.post(decision.reply_to, b"r", receipt_text(decision.head, 0, leg, part.now_ms, stored=False))
+
+
+# -------------------------------------------------------------------- an entry of the internal door
+
+
+def _again(part: Partition, decision: Again) -> RouteResult:
+    """What happened stands in the ledger, so a forged or doubled reference does nothing."""
+    record = part.load(decision.msg_id)
+    leg = record.legs.get(decision.leg) if record is not None else None
+    if record is None or leg is None or not _asks(part, leg, decision.hand):
+        return _acknowledged(part, decision, "silent")
+    if leg.state != decision.state or leg.attempt != decision.attempt:
+        return RouteResult("changed")
+    plan = decision.plan
+    if leg.state == LegState.QUEUED:
+        if plan.act != "move" or leg.moves >= MAX_MOVES or not _undelivered(part, record, decision.leg):
+            return _acknowledged(part, decision, "stay")
+    elif plan.act in {"move", "stay"}:
+        return RouteResult("changed")
+    why = obstacle(part, record.head, plan)
+    if why:
+        return RouteResult(why)
+    if not part.acknowledge(decision.entry.stream, decision.entry.id):
+        return SKIPPED
+    hand = _carry_out(part, decision, record)
+    part.save(decision.msg_id, record)
+    return RouteResult("done", hands=(hand,))
+
+
+def _carry_out(part: Partition, decision: Again, record: MessageRecord) -> str:
+    msg_id, number, plan = decision.msg_id, decision.leg, decision.plan
+    leg = record.legs[number]
+    record.change_head(processing_ms=max(record.head.processing_ms, decision.processing_ms))
+    envelope = part.envelope_of(msg_id, record, number)
+    if plan.act == "move":  # burns nothing; the old entry goes in the same step, so that it cannot be handed over twice
+        part.discard(leg.agent, record.head.lane, leg.hand)
+        record.change(number, moves=leg.moves + 1)
+        plan = Plan("deliver", agent=plan.agent)
+    if envelope is None and plan.act != "finish":
+        message = "the bytes of the message are lost"
+        lapse_leg(part, msg_id, record, number, LegState.EXPIRED, "backend.unavailable", message)
+        return ""
+    hand = place(part, msg_id, record, number, plan, envelope)
+    if plan.act == "deliver" and record.head.scope == "one":
+        part.drop_envelope(msg_id)
+    return hand
+
+
+def _asks(part: Partition, leg: Leg, hand: str) -> bool:
+    """Whether the leg waits for a decision, and this reference is about the hand that it had last."""
+    if leg.hand != hand:
+        return False
+    return leg.state in {LegState.RETURNED, LegState.QUEUED} or (
+        leg.state == LegState.WAITING and leg.until_ms <= part.now_ms
+    )
+
+
+def _undelivered(part: Partition, record: MessageRecord, number: int) -> bool:
+    leg = record.legs[number]
+    group = part.readers(leg.agent, record.head.lane)
+    return group is not None and group.pending_of(leg.hand) is None and part.inbox_entry(record, number) is not None
+
+
+def _acknowledged(part: Partition, decision: Again, known: str) -> RouteResult:
+    done = part.acknowledge(decision.entry.stream, decision.entry.id)
+    return RouteResult("done" if done else "skipped", known=known)

@@ -1,0 +1,80 @@
+"""The router's side: the doors, route, due."""
+
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+from reach.backend.keys import GROUP_ROUTERS
+from reach.backend.memory_backend.due import due
+from reach.backend.memory_backend.route import route
+from reach.backend.memory_backend.side import Side
+from reach.backend.memory_backend.streams import Fields
+from reach.backend.steps import Decision, DueReport, RouteResult, WorkEntry
+
+
+class RouterSide(Side):
+    """What a router does; see `reach.backend.port` for what each method promises."""
+
+    async def read_work(
+        self, worker: str, partitions: Sequence[int], max_entries: int, block_ms: int
+    ) -> list[WorkEntry]:
+        # By door first, then by partition: no partition's ingress comes before another one's returned work.
+        doors = zip(*(self._keys.work(partition) for partition in partitions), strict=True)
+        keys = [(partition, key) for door in doors for partition, key in zip(partitions, door, strict=True)]
+
+        def step() -> list[WorkEntry]:
+            now_ms = self._store.now_ms()
+            return [
+                WorkEntry(_kind(key), partition, key, entry_id, fields)
+                for partition, key in keys
+                for entry_id, fields in self._own_group(key, GROUP_ROUTERS).read(worker, max_entries, now_ms)
+            ]
+
+        return await self._wait("read_work", [key for _, key in keys], step, block_ms)
+
+    async def own_work(self, worker: str, partition: int) -> list[WorkEntry]:
+        def step() -> list[WorkEntry]:
+            found: list[WorkEntry] = []
+            for key in self._keys.work(partition):
+                found += self._whole(partition, key, self._own_group(key, GROUP_ROUTERS).own(worker))
+            return found
+
+        return await self._step("own_work", step)
+
+    async def claim_work(self, worker: str, partition: int, idle_ms: int, max_entries: int = 100) -> list[WorkEntry]:
+        def step() -> list[WorkEntry]:
+            found: list[WorkEntry] = []
+            for key in self._keys.work(partition):
+                group = self._own_group(key, GROUP_ROUTERS)
+                claimed, _ = group.autoclaim(worker, idle_ms, max_entries - len(found), self._store.now_ms())
+                found += [WorkEntry(_kind(key), partition, key, entry_id, fields) for entry_id, fields in claimed]
+            return found
+
+        return await self._step("claim_work", step)
+
+    def _whole(self, partition: int, key: str, entries: list[tuple[str, Fields | None]]) -> list[WorkEntry]:
+        """Those that have a body; the others are acknowledged, else they would come again for ever."""
+        self._discard(key, GROUP_ROUTERS, [entry_id for entry_id, fields in entries if fields is None])
+        return [
+            WorkEntry(_kind(key), partition, key, entry_id, fields)
+            for entry_id, fields in entries
+            if fields is not None
+        ]
+
+    async def route(self, partition: int, decisions: Sequence[Decision]) -> list[RouteResult]:
+        return await self._step("route", lambda: route(self._partition(partition), decisions))
+
+    async def finish_work(self, partition: int, entries: Iterable[WorkEntry]) -> None:  # noqa: ARG002 - entries name their streams
+        def step() -> None:
+            for entry in entries:
+                self._discard(entry.stream, GROUP_ROUTERS, [entry.id])
+
+        await self._step("finish_work", step)
+
+    async def due(self, partition: int, msg_id: str = "") -> DueReport:
+        return await self._step("due", lambda: due(self._partition(partition), msg_id))
+
+
+def _kind(key: str) -> Literal["ingress", "again", "receipts"]:
+    if key.endswith("}:receipts"):
+        return "receipts"
+    return "again" if key.endswith("}:again") else "ingress"

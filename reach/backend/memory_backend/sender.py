@@ -1,0 +1,92 @@
+"""The sender's side: ingress, mailboxes, records, cancel."""
+
+from collections.abc import Mapping, Sequence
+
+from reach.backend.keys import GROUP_ROUTERS
+from reach.backend.memory_backend.cancel import cancel
+from reach.backend.memory_backend.closing import receipt_text
+from reach.backend.memory_backend.side import Side
+from reach.backend.memory_backend.streams import Fields
+from reach.backend.steps import CancelResult, MailEntry, Record
+
+
+class SenderSide(Side):
+    """What the SDK's client does; see `reach.backend.port` for what each method promises."""
+
+    async def submit(self, partition: int, lane: str, envelope: bytes) -> str:
+        def step() -> str:
+            key = self._keys.ingress(partition, lane)
+            self._own_group(key, GROUP_ROUTERS)
+            return self._store.append(key, {b"e": envelope}) or ""
+
+        return await self._step("submit", step)
+
+    async def keep_mailbox(self, mailbox: str, partitions: Sequence[int], ttl_ms: int = 60_000) -> bool:
+        def step() -> bool:
+            made = [self._keep_one(self._keys.mail(partition, mailbox), ttl_ms) for partition in partitions]
+            return any(made)
+
+        return await self._step("keep_mailbox", step)
+
+    def _keep_one(self, key: str, ttl_ms: int) -> bool:
+        self._store.clear_wrong(key, "stream")
+        made = not self._store.exists(key)
+        if made:
+            self._store.append(key, {b"hello": b"1"})
+        self._store.expire_at(key, self._store.now_ms() + ttl_ms)
+        return made
+
+    async def drop_mailbox(self, mailbox: str) -> None:
+        def step() -> None:
+            for partition in range(self.partitions):
+                self._store.delete(self._keys.mail(partition, mailbox))
+
+        await self._step("drop_mailbox", step)
+
+    async def read_mail(
+        self, mailbox: str, cursors: Mapping[int, str], block_ms: int, max_entries: int = 200
+    ) -> list[MailEntry]:
+        keys = {partition: self._keys.mail(partition, mailbox) for partition in cursors}
+
+        def step() -> list[MailEntry]:
+            return [
+                _mail(partition, entry_id, fields)
+                for partition, key in keys.items()
+                for entry_id, fields in self._behind(key, cursors[partition], max_entries)
+            ]
+
+        return await self._wait("read_mail", list(keys.values()), step, block_ms)
+
+    async def inspect(self, partition: int, msg_id: str, leg: int = -1, *, envelope: bool = False) -> Record | None:
+        def step() -> Record | None:
+            part = self._partition(partition)
+            record = part.load(msg_id)
+            if record is None:
+                return None
+            legs = {n: each for n, each in sorted(record.legs.items()) if leg in {-1, n}}
+            found = [part.envelope_of(msg_id, record, number) for number in legs] if envelope else []
+            return Record(
+                msg_id=msg_id,
+                head=record.head,
+                legs=legs,
+                envelope=next((each for each in found if each), b""),
+                receipts={
+                    n: receipt_text(record.head, n, each, each.finished_at_ms, stored=True)
+                    for n, each in legs.items()
+                    if each.finished_at_ms
+                },
+                now_ms=part.now_ms,
+            )
+
+        return await self._step("inspect", step)
+
+    async def cancel(self, partition: int, msg_id: str, sender: str, round: int, tomb_ms: int) -> CancelResult:
+        return await self._step("cancel", lambda: cancel(self._partition(partition), msg_id, sender, round, tomb_ms))
+
+
+def _mail(partition: int, entry_id: str, fields: Fields) -> MailEntry:
+    if b"r" in fields:
+        return MailEntry(partition, entry_id, "receipt", fields[b"r"])
+    if b"n" in fields:
+        return MailEntry(partition, entry_id, "notice", fields[b"n"])
+    return MailEntry(partition, entry_id, "hello", b"")

@@ -1,0 +1,214 @@
+"""A Redis stream on a dict: ids that only rise, groups with pending entries, delivery times and idle.
+
+Ids are text, `<ms>-<seq>`, as in Redis; inside they are pairs, since text does not sort.
+"""
+
+import bisect
+import itertools
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from reach.errors import BackendError
+
+Id = tuple[int, int]
+Fields = dict[bytes, bytes]
+Entry = tuple[str, Fields]
+
+ZERO: Id = (0, 0)
+_MAX_SEQ = 2**64 - 1
+
+
+class BadId(BackendError):
+    """An entry id that is no `<ms>-<seq>`, or is not greater than the last one."""
+
+    default_code = "backend.bad_id"
+
+
+def parse_id(text: str) -> Id:
+    """`5-1`, or `5` for `5-0`."""
+    ms, dash, seq = text.partition("-")
+    if not ms.isdigit() or (dash and not seq.isdigit()):
+        raise BadId(f"not a stream id: {text!r}")
+    return (int(ms), int(seq) if dash else 0)
+
+
+def format_id(entry_id: Id) -> str:
+    return f"{entry_id[0]}-{entry_id[1]}"
+
+
+@dataclass(slots=True)
+class Pending:
+    """An entry that was delivered and not acknowledged."""
+
+    consumer: str
+    delivered_at_ms: int
+    deliveries: int = 1
+
+    def idle_ms(self, now_ms: int) -> int:
+        """How long ago it was delivered or claimed; 0 after a step back of the clock."""
+        return max(now_ms - self.delivered_at_ms, 0)
+
+
+class Stream:
+    """Entries in the order of their ids."""
+
+    __slots__ = ("_entries", "_order", "groups", "last_id")
+
+    def __init__(self) -> None:
+        self._entries: dict[Id, Fields] = {}
+        self._order: list[Id] = []  # rises; ids of deleted entries stay until half of it is dead
+        self.last_id: Id = ZERO
+        self.groups: dict[str, Group] = {}
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def add(self, fields: Fields, now_ms: int, *, entry_id: str = "*", max_entries: int = 0) -> str:
+        """XADD. `*`: by the clock, and where that has not moved on, the last id plus one."""
+        if entry_id == "*":
+            new = (now_ms, 0) if now_ms > self.last_id[0] else (self.last_id[0], self.last_id[1] + 1)
+        else:
+            new = parse_id(entry_id)
+        if new <= self.last_id or new[1] > _MAX_SEQ:
+            raise BadId(f"{entry_id} is not greater than the last id {format_id(self.last_id)}")
+        self.last_id = new
+        self._entries[new] = dict(fields)
+        self._order.append(new)
+        if max_entries and len(self._entries) > max_entries:
+            self.trim(max_entries)
+        return format_id(new)
+
+    def trim(self, max_entries: int) -> int:
+        """XTRIM MAXLEN: drop the oldest. Pending entries lose their body and stay pending, as in Redis."""
+        doomed = list(self._entries)[: max(len(self._entries) - max_entries, 0)]
+        return self.delete(map(format_id, doomed))
+
+    def trim_older(self, at_ms: int) -> int:
+        """XTRIM MINID."""
+        doomed = [format_id(entry_id) for entry_id in itertools.takewhile(lambda each: each[0] < at_ms, self._entries)]
+        return self.delete(doomed)
+
+    def delete(self, entry_ids: Iterable[str]) -> int:
+        """XDEL; the number of entries that were there."""
+        count = sum(self._entries.pop(parse_id(entry_id), None) is not None for entry_id in entry_ids)
+        if len(self._order) > 2 * len(self._entries) + 64:
+            self._order = list(self._entries)
+        return count
+
+    def get(self, entry_id: str) -> Fields | None:
+        """XRANGE of one id."""
+        return self._entries.get(parse_id(entry_id))
+
+    def after(self, entry_id: Id, count: int = 0) -> list[Entry]:
+        """The entries behind an id, at most `count` (0 = all)."""
+        found: list[Entry] = []
+        for index in range(bisect.bisect_right(self._order, entry_id), len(self._order)):
+            fields = self._entries.get(self._order[index])
+            if fields is not None:
+                found.append((format_id(self._order[index]), fields))
+                if len(found) == count:
+                    break
+        return found
+
+    def all(self) -> Iterator[Entry]:
+        """Every entry, oldest first."""
+        return ((format_id(entry_id), fields) for entry_id, fields in list(self._entries.items()))
+
+    def group(self, name: str) -> "Group | None":
+        return self.groups.get(name)
+
+    def make_group(self, name: str, start: str = "0-0") -> "Group":
+        """XGROUP CREATE; one that is there already is left as it is (BUSYGROUP is success)."""
+        return self.groups.setdefault(name, Group(self, parse_id(start)))
+
+    def heal(self, now_ms: int, margin_ms: int = 60_000) -> bool:
+        """XSETID and XGROUP SETID to now, after an id from the future, as soon as no entry lies up there.
+
+        Without it every id that Redis makes afterwards would lie in the future too, and behind the last possible id none.
+        """
+        limit = (now_ms + margin_ms, _MAX_SEQ)
+        newest = next(reversed(self._entries), ZERO)
+        if self.last_id <= limit or newest > limit:
+            return False
+        now = max((now_ms, 0), newest)
+        self.last_id = now
+        self._order = list(self._entries)
+        for group in self.groups.values():
+            group.last_delivered = min(group.last_delivered, now)
+        return True
+
+
+@dataclass(slots=True)
+class Group:
+    """A consumer group: what was delivered to whom and is not acknowledged."""
+
+    stream: Stream
+    last_delivered: Id = ZERO
+    pending: dict[Id, Pending] = field(default_factory=dict)
+
+    def read(self, consumer: str, count: int, now_ms: int) -> list[Entry]:
+        """XREADGROUP `>`: never-delivered entries, now pending to `consumer`."""
+        if count <= 0:
+            return []
+        entries = self.stream.after(self.last_delivered, count)
+        for entry_id, _ in entries:
+            self.last_delivered = parse_id(entry_id)
+            self.pending[self.last_delivered] = Pending(consumer, now_ms)
+        return entries
+
+    def own(self, consumer: str) -> list[tuple[str, Fields | None]]:
+        """XREADGROUP 0: what is pending to `consumer`; None where the body is gone."""
+        ids = sorted(entry_id for entry_id, pending in self.pending.items() if pending.consumer == consumer)
+        return [(format_id(entry_id), self.stream.get(format_id(entry_id))) for entry_id in ids]
+
+    def pending_of(self, entry_id: str) -> Pending | None:
+        """XPENDING of one id."""
+        return self.pending.get(parse_id(entry_id))
+
+    def all_pending(self) -> list[tuple[str, Pending]]:
+        """XPENDING, oldest entry first."""
+        return [
+            (format_id(entry_id), pending)
+            for entry_id, pending in sorted(self.pending.items(), key=lambda item: item[0])
+        ]
+
+    def ack(self, entry_id: str) -> bool:
+        """XACK; False: it was not pending."""
+        return self.pending.pop(parse_id(entry_id), None) is not None
+
+    def claim(self, consumer: str, entry_ids: Iterable[str], now_ms: int) -> list[str]:
+        """XCLAIM JUSTID with min-idle 0: those that are pending and still in the stream. The delivery count stays."""
+        claimed: list[str] = []
+        for entry_id in entry_ids:
+            pending = self.pending_of(entry_id)
+            if pending is None:
+                continue
+            if self.stream.get(entry_id) is None:
+                self.ack(entry_id)  # Redis >= 7 drops it from the pending list
+                continue
+            pending.consumer = consumer
+            pending.delivered_at_ms = now_ms
+            claimed.append(entry_id)
+        return claimed
+
+    def autoclaim(self, consumer: str, idle_ms: int, count: int, now_ms: int) -> tuple[list[Entry], list[str]]:
+        """XAUTOCLAIM from the start: (claimed, ids whose body is gone; those are no longer pending)."""
+        claimed: list[Entry] = []
+        gone: list[str] = []
+        for key in sorted(self.pending):
+            if len(claimed) >= count:
+                break
+            pending = self.pending[key]
+            if pending.idle_ms(now_ms) < idle_ms:
+                continue
+            entry_id = format_id(key)
+            fields = self.stream.get(entry_id)
+            if fields is None:
+                del self.pending[key]
+                gone.append(entry_id)
+                continue
+            pending.consumer = consumer
+            pending.delivered_at_ms = now_ms
+            pending.deliveries += 1
+            claimed.append((entry_id, fields))
+        return claimed, gone

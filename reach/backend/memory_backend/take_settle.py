@@ -1,0 +1,199 @@
+"""The agent's side: take (hand over), settle (answer), renew and progress (signs of life)."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from reach.backend.memory_backend.closing import close_leg, give_back, lapse_leg
+from reach.backend.memory_backend.partition import AHEAD_MS, Partition
+from reach.backend.memory_backend.store import MessageRecord
+from reach.backend.memory_backend.streams import Entry, Fields, Group, format_id, parse_id
+from reach.backend.steps import Settlement, SettleVerdict, Taken, TakeResult
+from reach.envelope.ledger import LegState
+from reach.errors import BackendError
+
+
+def take(part: Partition, agent: str, instance: str, free: int, held: Sequence[str] | None) -> TakeResult:
+    """Hand over at most `free` messages to one instance, lanes in order, each checked against the ledger."""
+    taken: list[Taken] = []
+    cursors: dict[str, str] = {}
+    expired, gone = 0, False
+    for lane, _ in part.lanes(agent):
+        group = part.readers(agent, lane)
+        if group is None:
+            gone, cursors[lane] = True, "0-0"
+            continue
+        for entry, resumed in _offers(part, group, instance, free - len(taken), held):
+            offered = _offer(part, agent, instance, lane, entry, resumed=resumed)
+            if isinstance(offered, Taken):
+                taken.append(offered)
+            else:
+                expired += offered
+        cursors[lane] = format_id(group.last_delivered)
+    return TakeResult(tuple(taken), cursors, gone=gone, expired=expired)
+
+
+def _offers(
+    part: Partition, group: Group, instance: str, free: int, held: Sequence[str] | None
+) -> Iterator[tuple[Entry, bool]]:
+    """(entry, whether it was pending to this instance before): after a lost connection what it no longer has, then new ones."""
+    if held is not None:
+        for hand, fields in group.own(instance):
+            if hand not in held and free > 0 and fields is not None:
+                free -= 1
+                yield (hand, fields), True
+    for entry in group.read(instance, free, part.now_ms):
+        yield entry, False
+
+
+def _offer(part: Partition, agent: str, instance: str, lane: str, entry: Entry, *, resumed: bool) -> Taken | int:
+    """Hand one entry over. What must not run is acknowledged and deleted: 1 where a live leg ended by it, else 0."""
+    hand, fields = entry
+    msg_id, number, record = _named(part, fields)
+    leg = record.legs.get(number) if record is not None else None
+    mine = (
+        leg is not None
+        and leg.hand == hand
+        and (leg.state == LegState.QUEUED or (resumed and leg.state == LegState.RUNNING and leg.instance == instance))
+    )
+    if record is None or leg is None or not mine:
+        part.discard(agent, lane, hand)
+        _heal(part, agent, lane, hand)
+        return 0
+    head = record.head
+    too_late = part.now_ms >= head.total_at_ms or (not leg.handed and part.now_ms >= head.first_at_ms)
+    envelope = fields.get(b"e") or part.kept_envelope(msg_id)
+    if too_late or envelope is None:
+        part.discard(agent, lane, hand)
+        if not too_late:
+            code, message = "backend.unavailable", "the bytes of the message are lost"
+        elif part.now_ms >= head.total_at_ms:
+            code, message = "timeout.total", "its total time was over before it was taken"
+        else:
+            code, message = "ttl.expired", "its ttl was over before the first hand-over"
+        lapse_leg(part, msg_id, record, number, LegState.EXPIRED, code, message)
+        part.save(msg_id, record)
+        _heal(part, agent, lane, hand)
+        return 1
+    record.change(
+        number,
+        state=LegState.RUNNING,
+        instance=instance,
+        taken_at_ms=leg.taken_at_ms or part.now_ms,
+        alive_at_ms=part.now_ms,
+        handed=True,
+    )
+    part.save(msg_id, record)
+    return Taken(
+        partition=part.number,
+        lane=lane,
+        hand=hand,
+        msg_id=msg_id,
+        leg=number,
+        attempt=leg.attempt + 1,
+        envelope=envelope,
+        now_ms=part.now_ms,
+        total_at_ms=head.total_at_ms,
+        processing_ms=head.processing_ms,
+    )
+
+
+def _named(part: Partition, fields: Fields) -> tuple[str, int, MessageRecord | None]:
+    """What an inbox entry is about. Anybody can write there, so anything can stand in it."""
+    msg_id = fields.get(b"m", b"").decode(errors="replace")
+    number = fields.get(b"l", b"").decode(errors="replace")
+    if not msg_id or not number.isascii() or not number.isdigit():
+        return msg_id, -1, None
+    return msg_id, int(number), part.load(msg_id)
+
+
+def _heal(part: Partition, agent: str, lane: str, hand: str) -> None:
+    stream = part.inbox(agent, lane)
+    if stream is not None and parse_id(hand)[0] > part.now_ms + AHEAD_MS:
+        stream.heal(part.now_ms)
+
+
+def settle(part: Partition, agent: str, settlements: Sequence[Settlement]) -> list[SettleVerdict]:
+    """Write results and receipts, one verdict for each."""
+    return [_settle(part, agent, settlement) for settlement in settlements]
+
+
+def _settle(part: Partition, agent: str, settlement: Settlement) -> SettleVerdict:
+    msg_id, number, answer = settlement.msg_id, settlement.leg, settlement.answer
+    if not (_is_object(answer.core) and _is_object(answer.details)):
+        raise BackendError("core and details must be JSON objects", details={"msg_id": msg_id, "leg": number})
+    record = part.load(msg_id)
+    leg = record.legs.get(number) if record is not None else None
+    if record is None or leg is None:
+        _discard_everywhere(part, agent, settlement.hand)
+        return "unknown"
+    if leg.hand != settlement.hand or leg.agent != agent:
+        _discard_everywhere(part, agent, settlement.hand)
+        return "stale"
+    same_instance = not settlement.instance or settlement.instance == leg.instance
+    if leg.state == LegState.QUEUED:
+        _catch_up(part, record, number, settlement)
+    elif leg.state != LegState.RUNNING or not same_instance:
+        return "done" if leg.settled and same_instance else "stale"
+    if part.now_ms >= record.head.total_at_ms:
+        message = "the answer came after the total time"
+        lapse_leg(part, msg_id, record, number, LegState.EXPIRED, "timeout.total", message)
+        part.save(msg_id, record)
+        return "stale"
+    if answer.status == "retryable":
+        burn = settlement.wait_ms < 0
+        wait_ms = max(settlement.wait_ms, -1)
+        if give_back(part, msg_id, record, number, answer.code, burn=burn, answer=answer, wait_ms=wait_ms):
+            record.change(number, settled=True)
+    else:
+        record.change(number, settled=True)
+        close_leg(part, msg_id, record, number, LegState.DONE, answer, ran=True)
+    part.save(msg_id, record)
+    return "done"
+
+
+def _catch_up(part: Partition, record: MessageRecord, number: int, settlement: Settlement) -> None:
+    """A plain XREADGROUP reader answers without a take: its run began when the entry was delivered."""
+    leg = record.legs[number]
+    group = part.readers(leg.agent, record.head.lane)
+    pending = group.pending_of(leg.hand) if group is not None else None
+    delivered_at_ms = part.now_ms - pending.idle_ms(part.now_ms) if pending is not None else part.now_ms
+    record.change(
+        number,
+        instance=settlement.instance or (pending.consumer if pending is not None else ""),
+        taken_at_ms=leg.taken_at_ms or delivered_at_ms,
+        handed=True,
+    )
+
+
+def _discard_everywhere(part: Partition, agent: str, hand: str) -> None:
+    for lane, _ in part.lanes(agent):
+        part.discard(agent, lane, hand)
+
+
+def _is_object(text: str) -> bool:
+    """What the script checks: braces around it. The maker of an answer is one of ours, so that is enough."""
+    text = text.strip()
+    return text.startswith("{") and text.endswith("}") and len(text) >= 2
+
+
+def renew(part: Partition, agent: str, instance: str, held: Mapping[str, Sequence[str]]) -> set[str]:
+    """XCLAIM JUSTID for lane -> hands; those still held. One that is missing was lost or cancelled."""
+    still: set[str] = set()
+    for lane, hands in held.items():
+        group = part.readers(agent, lane)
+        if group is not None:
+            still.update(group.claim(instance, hands, part.now_ms))
+    return still
+
+
+def progress(part: Partition, msg_id: str, number: int, hand: str, notice: bytes | None) -> bool:
+    """A sign of life of the handler, fenced by the hand; with a notice also one into the mailboxes."""
+    record = part.load(msg_id)
+    leg = record.legs.get(number) if record is not None else None
+    if record is None or leg is None or leg.hand != hand or leg.state not in {LegState.RUNNING, LegState.QUEUED}:
+        return False
+    record.change(number, alive_at_ms=part.now_ms)
+    part.save(msg_id, record)
+    if notice:
+        for mailbox in record.head.mailboxes:
+            part.post(mailbox, b"n", notice)
+    return True
