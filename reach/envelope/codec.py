@@ -9,7 +9,7 @@ import re
 import msgspec
 
 from reach.envelope import scan
-from reach.envelope.message import Budget, Envelope, Needs, Payload, Source, Target, Timeouts, Traces
+from reach.envelope.message import NO_BODY, Budget, Envelope, Needs, Payload, Source, Target, Timeouts, Traces
 from reach.envelope.salvage import salvage
 from reach.errors import EnvelopeError
 
@@ -43,6 +43,11 @@ def encode(envelope: Envelope) -> bytes:
     Raises:
         EnvelopeError: `envelope.bad_field` for text that is no Unicode text (a lone surrogate in a Python string).
     """
+    payload = envelope.payload
+    if payload.body is not NO_BODY and not payload.body_bytes:
+        # Another empty Raw than the default one would be written as `"body":` and nothing.
+        payload = msgspec.structs.replace(payload, body=NO_BODY)
+        envelope = msgspec.structs.replace(envelope, payload=payload)
     try:
         return _encode(envelope)
     except UnicodeEncodeError as error:

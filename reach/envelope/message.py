@@ -38,14 +38,17 @@ class Target(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forb
     scope: Scope = "one"
 
 
+NO_BODY = msgspec.Raw()
+
+
 class Payload(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """The content: a schema's name and any JSON, carried byte for byte.
 
-    An absent body is the empty `Raw()`; a body of JSON `null` is `Raw(b"null")`.
+    An absent body is `NO_BODY`, the empty Raw; a body of JSON `null` is `Raw(b"null")`.
     """
 
     schema: str | None = None
-    body: msgspec.Raw = msgspec.Raw()
+    body: msgspec.Raw = NO_BODY
 
     @property
     def body_bytes(self) -> bytes:
@@ -68,6 +71,9 @@ class Timeouts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, fo
     network_ms: Int64 | None = None
     processing_ms: Int64 | None = None
     total_ms: Int64 | None = None
+
+
+NO_TIMEOUTS = Timeouts()
 
 
 class Needs(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -108,7 +114,7 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, fo
     traces: Traces = Traces()
     reply_to: str | None = None
     in_reply_to: str | None = None
-    timeouts: Timeouts = Timeouts()
+    timeouts: Timeouts = NO_TIMEOUTS
     max_attempts: Int64 = 6
     min_confidence: Fraction | None = None
     needs: Needs | None = None

@@ -14,7 +14,17 @@ from typing import NoReturn
 import msgspec
 
 from reach import ids
-from reach.envelope.message import MAX_PRIORITY, MIN_PRIORITY, Budget, Envelope, Needs, Source, Target, Timeouts
+from reach.envelope.message import (
+    MAX_PRIORITY,
+    MIN_PRIORITY,
+    NO_TIMEOUTS,
+    Budget,
+    Envelope,
+    Needs,
+    Source,
+    Target,
+    Timeouts,
+)
 from reach.errors import EnvelopeError
 
 BUILT_IN_TYPES = frozenset({"request", "event"})
@@ -118,7 +128,7 @@ def limits_of(envelope: Envelope, *, policy: Timeouts | None = None, max_process
     max_process_ms raises processing and total where neither set them: processing to it, total so that it keeps the
     room that it has by default for waiting and retries.
     """
-    sent, route = envelope.timeouts, policy if policy is not None else _NO_TIMEOUTS
+    sent, route = envelope.timeouts, policy if policy is not None else NO_TIMEOUTS
     network = _first(sent.network_ms, route.network_ms, DEFAULT_NETWORK_MS)
     own = max_process_ms or 0
     processing = _first(sent.processing_ms, route.processing_ms, max(DEFAULT_PROCESSING_MS, own))
@@ -171,9 +181,6 @@ def business_msg_id(env: str, sender: str, key: str) -> str:
 def sender_of(source: Source) -> str:
     """Who counts as the sender: the name of all replicas, else the agent that sent."""
     return source.name if source.name is not None else source.agent_id
-
-
-_NO_TIMEOUTS = Timeouts()
 
 
 def _check_source(envelope: Envelope, source: Source) -> None:
@@ -230,7 +237,7 @@ def _check_numbers(envelope: Envelope) -> None:
     if envelope.not_before is not None and not 0 <= envelope.not_before <= LAST_MOMENT_MS:
         _bad(envelope, "not_before", "not a moment between 1970 and 9999 in ms")
     timeouts = envelope.timeouts
-    if timeouts is not _NO_TIMEOUTS:
+    if timeouts is not NO_TIMEOUTS:
         for name in Timeouts.__struct_fields__:
             value = getattr(timeouts, name)
             if value is not None and value < 1:

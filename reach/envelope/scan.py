@@ -81,13 +81,13 @@ def surely_unique(data: bytes, body: bytes) -> bool:
     """Whether no key of the envelope stands there twice, as far as a quick look can tell; False means: look closely.
 
     For valid JSON that has no unknown fields. All names of the envelope and its parts differ, so each may be there
-    once in all. The body is cut out first: `"body":` and a whole JSON value stand nowhere but in the payload and,
-    as text, in headers, so nothing that counts is cut with it.
+    once in all. The body is cut out first, its key stays: `"body":` and a whole JSON value stand nowhere but in the
+    payload and, as text, in headers, so no key that counts is cut with it.
     """
     if body:
-        head = data.replace(b'"body":' + body, b"", 1)
+        head = data.replace(b'"body":' + body, b'"body":', 1)
         if len(head) == len(data):
-            head = data.replace(b'"body": ' + body, b"", 1)
+            head = data.replace(b'"body": ' + body, b'"body":', 1)
     else:
         head = data
     if b"\\" in head:

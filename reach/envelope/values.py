@@ -5,7 +5,7 @@ that pydantic need not be installed.
 """
 
 import json
-from typing import Any, Protocol, TypeVar, cast, runtime_checkable
+from typing import Any, Protocol, TypeVar, cast, overload, runtime_checkable
 
 import msgspec
 
@@ -24,7 +24,15 @@ class _Model(Protocol):
     def model_dump(self, *, mode: str) -> Any: ...
 
 
-def decode_value(data: msgspec.Raw | bytes, returns: type[T] | None = None) -> T:
+@overload
+def decode_value(data: msgspec.Raw | bytes, returns: None = None) -> Any: ...
+
+
+@overload
+def decode_value(data: msgspec.Raw | bytes, returns: type[T]) -> T: ...
+
+
+def decode_value(data: msgspec.Raw | bytes, returns: type[T] | None = None) -> Any:
     """A body or an output as the type that is wanted.
 
     Args:
@@ -38,9 +46,9 @@ def decode_value(data: msgspec.Raw | bytes, returns: type[T] | None = None) -> T
     raw = bytes(data) or b"null"
     try:
         if returns is None or returns is Any:
-            return cast("T", _plain(raw))
+            return _plain(raw)
         if _is_model(returns):
-            return cast("T", cast("type[_Model]", returns).model_validate_json(raw))
+            return cast("type[_Model]", returns).model_validate_json(raw)
         return msgspec.json.decode(raw, type=returns)
     except (msgspec.DecodeError, ValueError) as error:
         name = getattr(returns, "__name__", str(returns))

@@ -1,0 +1,23 @@
+import asyncio
+import time
+
+import pytest
+
+from reach.clock import Clock, SystemClock
+
+
+async def test_the_clock_of_this_machine() -> None:
+    clock: Clock = SystemClock()
+    before = clock.monotonic_ms()
+    await clock.sleep(0)
+    await clock.sleep(-5)
+    assert clock.monotonic_ms() >= before
+    assert abs(clock.wall_ms() - time.time() * 1000) < 60_000
+
+
+async def test_sleep_can_be_cancelled() -> None:
+    task = asyncio.create_task(SystemClock().sleep(3_600_000))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
