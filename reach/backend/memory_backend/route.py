@@ -85,7 +85,7 @@ def _send(part: Partition, decision: Send) -> RouteResult:
     if old is not None and old.head.sender == head.sender and head.round <= old.head.round:
         for number in record.legs:
             message = "cancelled before it was routed"
-            lapse_leg(part, decision.msg_id, record, number, LegState.CANCELLED, "cancelled", message)
+            lapse_leg(part, decision.msg_id, record, number, LegState.DONE, "cancelled", message)
         hands, known = [], "tombstone"
     else:
         if is_large(record, decision.envelope):

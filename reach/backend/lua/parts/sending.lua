@@ -61,7 +61,7 @@ local function send(d, e)
     local L = {st = 'new'}
     if old and old.head.s == H.s and (H.ro or 1) <= (old.head.ro or 1) then
       r.legs[i - 1] = L
-      lapse(r, i - 1, L, 'cancelled', 'cancelled', 'cancelled before it was routed')
+      lapse(r, i - 1, L, 'done', 'cancelled', 'cancelled before it was routed')
       out[2] = 'tombstone'
     else
       if r.all and #e * H.ls > 65536 and i == 1 then keep(r, e) end
