@@ -86,6 +86,13 @@ def load(environ: Mapping[str, str], options: Mapping[str, object] | None = None
     return Settings(**values)
 
 
+def otlp_wanted(environ: Mapping[str, str]) -> bool:
+    """Whether the environment names a place for spans."""
+    if environ.get("OTEL_SDK_DISABLED", "").lower() == "true":
+        return False
+    return bool(environ.get("OTEL_EXPORTER_OTLP_ENDPOINT") or environ.get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"))
+
+
 def default_node_id(host: str) -> str:
     """A node id from a host's name: what the grammar does not allow becomes a dash."""
     name = re.sub(r"[^A-Za-z0-9._-]", "-", host).lstrip("._-")[: ids.NAME_MAX]

@@ -3,18 +3,20 @@
 An output is carried byte for byte: it is cut out of what the agent sent and put into the receipt, never decoded.
 """
 
+from collections.abc import Mapping
 from typing import Literal
 
 import msgspec
 
 from reach.backend.steps import Answer
-from reach.envelope import scan
 from reach.envelope.codec import DEFAULT_MAX_BYTES
 from reach.envelope.codes import default_code, describe
-from reach.envelope.message import Fraction, Int64
+from reach.envelope.ledger import Leg
+from reach.envelope.message import Int64
 from reach.envelope.receipt import NULL, ReceiptRecord, Status
+from reach.envelope.records import decode_receipt
 from reach.envelope.rules import MAX_TIMEOUT_MS
-from reach.errors import EnvelopeError
+from reach.errors import EnvelopeError, RecordError
 
 MAX_MESSAGE_CHARS = 4_096
 MAX_CODE_CHARS = 128
@@ -30,23 +32,20 @@ class Core(msgspec.Struct, frozen=True, kw_only=True):
     error_message: str | None = None
     schema: str | None = None
     processing_host: str | None = None
-    confidence: Fraction | None = None
+    confidence: float | None = None
     partial: bool = False
     cost: float | None = None
     via: str | None = None
     retry_after_ms: Int64 | None = None
 
 
-class _Sent(Core, frozen=True, kw_only=True):
-    """What an agent without the SDK may send: at least a status; other members are filled in by the ledger or ignored."""
-
-    code: str | None = None  # type: ignore[assignment]
-    partial: bool | None = None  # type: ignore[assignment]
-    details: msgspec.Raw = NULL
+class _Kept(msgspec.Struct):
+    status: AnswerStatus
+    code: str
 
 
 _encode = msgspec.json.Encoder().encode
-_read = msgspec.json.Decoder(_Sent).decode
+_kept = msgspec.json.Decoder(_Kept).decode
 _EMPTY = "{}"
 
 
@@ -90,44 +89,32 @@ def code_answer(
     return make_answer(status, code, error_message=message, details=details, retry_after_ms=retry_after_ms)
 
 
+def kept_answer(leg: Leg) -> Answer:
+    """The answer that a leg has from its last run."""
+    kept = _kept(leg.core)
+    return Answer(status=kept.status, code=kept.code, core=leg.core, details=leg.details or _EMPTY)
+
+
 def read_answer(data: bytes, *, max_bytes: int = DEFAULT_MAX_BYTES) -> tuple[Answer, int]:
     """What an agent sent as its receipt: the answer, and the wait that it asked for (ms; -1 = none, an ordinary result).
 
     Never raises: junk is the answer `handler.error`, with the reason in details.
     """
-    problem = _problem(data, max_bytes)
-    if problem:
-        return _junk(problem), -1
     try:
-        sent = _read(data)
-    except (msgspec.MsgspecError, RecursionError) as error:
-        return _junk(str(error)), -1
-    details = bytes(sent.details).strip()
-    if details != b"null" and not details.startswith(b"{"):
-        return _junk("details is no object"), -1
-    code = sent.code or default_code(Status(sent.status))
-    if len(code) > MAX_CODE_CHARS or not code.isprintable():
+        sent = decode_receipt(data, max_bytes=max_bytes)
+    except RecordError as error:
+        return _junk(error.message), -1
+    if len(sent.code) > MAX_CODE_CHARS or not sent.code.isprintable():
         return _junk("code is no code"), -1
+    if sent.confidence is not None and not 0 <= sent.confidence <= 1:
+        return _junk("confidence is not 0 to 1"), -1
     core = Core(
-        status=sent.status,
-        code=code,
-        output=sent.output,
-        error_message=sent.error_message,
-        schema=sent.schema,
-        processing_host=sent.processing_host,
-        confidence=sent.confidence,
-        partial=bool(sent.partial),
-        cost=sent.cost,
-        via=sent.via,
-        retry_after_ms=sent.retry_after_ms,
-    )
-    answer = Answer(
-        status=sent.status, code=code, core=_text(core), details=_EMPTY if details == b"null" else details.decode()
+        **{name: getattr(sent, name) for name in Core.__struct_fields__ if name != "status"}, status=sent.status.value
     )
     wait_ms = -1
-    if sent.status == "retryable" and sent.retry_after_ms is not None and describe(code).retried_inside:
+    if sent.status is Status.RETRYABLE and sent.retry_after_ms is not None and describe(sent.code).retried_inside:
         wait_ms = min(max(sent.retry_after_ms, 0), MAX_TIMEOUT_MS)
-    return answer, wait_ms
+    return Answer(status=core.status, code=core.code, core=_text(core), details=_details(sent.details)), wait_ms
 
 
 def refusal(error: EnvelopeError, *, at_ms: int, durability: str) -> bytes:
@@ -152,16 +139,6 @@ def plain(text: str) -> str:
     return text[:MAX_MESSAGE_CHARS].encode("utf-8", "replace").decode()
 
 
-def _problem(data: bytes, max_bytes: int) -> str:
-    if len(data) > max_bytes:
-        return f"{len(data)} bytes, at most {max_bytes}"
-    if not scan.is_utf8(data):
-        return "not valid UTF-8"
-    if scan.too_deep(data):
-        return f"nested deeper than {scan.MAX_DEPTH}, or cut off"
-    return "" if scan.is_json(data) else "not valid JSON"
-
-
 def _junk(reason: str) -> Answer:
     return make_answer(
         "retryable",
@@ -175,7 +152,7 @@ def _text(core: Core) -> str:
     return _encode(core).decode()
 
 
-def _details(details: dict[str, object] | None) -> str:
+def _details(details: Mapping[str, object] | None) -> str:
     if not details:
         return _EMPTY
     return _encode(details).decode()

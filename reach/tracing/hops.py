@@ -187,8 +187,9 @@ class HopRecorder:
         code: str = "",
         duration_us: int = 0,
         schema: str = "",
+        at_us: int = 0,
     ) -> None:
-        """Record that `point` was reached now. Never blocks, never raises for want of room.
+        """Record that `point` was reached, now or at `at_us`. Never blocks, never raises for want of room.
 
         `partition`: whose events it goes to. `attempt`: the number of the run, from 1; 0 where no run is meant. `traceparent`: as the
         envelope carries it; malformed or absent gives the message a trace of its own. `candidates`: 20 are kept. `duration_us`: how
@@ -203,7 +204,7 @@ class HopRecorder:
         trace = trace_of(msg_id, traceparent)
         parent = PARENTS.get(point, DEFAULT_PARENT)
         record = HopRecord(
-            at_us=self.base.now_us(),
+            at_us=at_us or self.base.now_us(),
             point=point,
             msg_id=msg_id,
             leg=leg,

@@ -6,7 +6,7 @@ marked as not sampled, but failures always are.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
 import msgspec
@@ -68,13 +68,6 @@ class EventSource(Protocol):
     async def lock(self, service: str, owner: str, ttl_ms: int) -> bool:
         """True when `owner` has or gets the lease of a service."""
         ...
-
-
-def otlp_wanted(environ: Mapping[str, str]) -> bool:
-    """Whether the environment names a place for spans."""
-    if environ.get("OTEL_SDK_DISABLED", "").lower() == "true":
-        return False
-    return bool(environ.get("OTEL_EXPORTER_OTLP_ENDPOINT") or environ.get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"))
 
 
 def otlp_exporter() -> SpanExporter:

@@ -4,7 +4,7 @@ import pytest
 
 from reach import settings
 from reach.errors import ConfigError
-from reach.settings import Settings, default_node_id, load, safe_url
+from reach.settings import Settings, default_node_id, load, otlp_wanted, safe_url
 
 
 def test_defaults() -> None:
@@ -72,3 +72,10 @@ def test_a_host_name_becomes_a_node_id() -> None:
 def test_every_field_has_its_line_in_the_table() -> None:
     assert [setting.field for setting in settings.TABLE] == list(Settings.__struct_fields__)
     assert len({setting.variable for setting in settings.TABLE}) == len(settings.TABLE)
+
+
+def test_the_environment_says_whether_spans_are_wanted() -> None:
+    assert not otlp_wanted({})
+    assert otlp_wanted({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://localhost:4318"})
+    assert otlp_wanted({"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://localhost:4318/v1/traces"})
+    assert not otlp_wanted({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://localhost:4318", "OTEL_SDK_DISABLED": "true"})

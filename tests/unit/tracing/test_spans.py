@@ -12,7 +12,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 from reach.errors import BackendUnavailable
 from reach.tracing.hops import Candidate, HopRecorder, Point, TimeBase
-from reach.tracing.spans import SpanService, otlp_wanted
+from reach.tracing.spans import SpanService
 
 MSG = "a3f2c1e4-9b8d-4f3a-8c2e-1a2b3c4d5e6f"
 SENDER = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -171,13 +171,6 @@ async def test_a_collector_that_is_away_loses_nothing_and_only_the_leaseholder_e
     other = SpanService(events, exporter, [0], "w2")
     await other.run_once()
     assert exporter.seen == 2
-
-
-def test_the_environment_says_whether_spans_are_wanted() -> None:
-    assert not otlp_wanted({})
-    assert otlp_wanted({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://localhost:4318"})
-    assert otlp_wanted({"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://localhost:4318/v1/traces"})
-    assert not otlp_wanted({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://localhost:4318", "OTEL_SDK_DISABLED": "true"})
 
 
 def test_the_name_of_the_service_is_reach_unless_the_environment_says_otherwise(

@@ -1,0 +1,345 @@
+"""From an entry to a decision: read it, check it, ask `decide`, and put the answer into the form that `route` applies. No I/O.
+
+What a judge finds stands in a `Case`, which lives from the reading of an entry to the verdict of `route`.
+"""
+
+from collections.abc import Container, Mapping
+from random import Random
+from typing import TypeVar
+
+import msgspec
+
+from reach import ids
+from reach.backend.steps import Again, Answer, Decision, Plan, Record, Refuse, Send, WorkEntry
+from reach.delivery.answers import code_answer, kept_answer, refusal
+from reach.delivery.deadlines import moments
+from reach.delivery.retry import MAX_JITTER, MIN_JITTER, retry_of
+from reach.envelope import rules
+from reach.envelope.codec import DEFAULT_MAX_BYTES, decode
+from reach.envelope.ledger import Head, Leg, LegState
+from reach.envelope.message import Envelope, Timeouts, lane_of
+from reach.envelope.registration import RoutePolicy
+from reach.errors import EnvelopeError
+from reach.routing.decide import Chooser, decide
+from reach.routing.filters import Unfit
+from reach.routing.message import message_of
+from reach.routing.steps import AT_ONCE, Choice, Delay, Deliver, Finish, Move, Stay, Step
+
+#: An inbox is full at so many entries, unless the policy of the pattern or `max_inbox` in meta says otherwise.
+MAX_INBOX = 10_000
+#: A choice that could not be carried out three times is put off for so long.
+GIVE_UP_MS = 1_000
+MAX_LEG = 1_000_000
+
+_encode = msgspec.json.Encoder().encode
+_ACTS = frozenset({LegState.RETURNED, LegState.WAITING, LegState.QUEUED})
+
+
+T = TypeVar("T")
+
+
+class Reference(msgspec.Struct, frozen=True):
+    """What an entry of `again`, or of `receipts`, points at."""
+
+    msg_id: str
+    leg: int
+    hand: str
+
+
+class Case(msgspec.Struct):
+    """One entry on its way to a verdict. Which fields are set depends on how far it has come and by which door."""
+
+    entry: WorkEntry
+    data: bytes = b""
+    envelope: Envelope | None = None
+    refused: EnvelopeError | None = None
+    record: Record | None = None
+    reference: Reference | None = None
+    unfit: dict[str, Unfit] = {}
+    choice: Choice | None = None
+    decision: Decision | None = None
+    tries: int = 0
+    replies_to: str = ""
+
+    @property
+    def leg(self) -> Leg | None:
+        """The leg that an again is about, as the ledger had it."""
+        if self.record is None or self.reference is None:
+            return None
+        return self.record.legs.get(self.reference.leg)
+
+
+def read_reference(fields: Mapping[bytes, bytes]) -> Reference | None:
+    """The reference of an entry; None for one that points at nothing that could be."""
+    try:
+        msg_id, leg, hand = (fields[name].decode("ascii") for name in (b"m", b"l", b"h"))
+    except (KeyError, UnicodeDecodeError):
+        return None
+    if not ids.is_uuid(msg_id) or not leg.isdigit() or len(leg) > 6 or int(leg) > MAX_LEG or not 0 < len(hand) <= 41:
+        return None
+    return Reference(msg_id, int(leg), hand)
+
+
+class Judge:
+    """Makes decisions with one chooser for one env. Says what is to be done; does nothing itself.
+
+    `durability` and `partitions` are what the backend reports.
+    """
+
+    def __init__(
+        self,
+        by: Chooser,
+        *,
+        env: str,
+        partitions: int,
+        durability: str,
+        rng: Random,
+        max_envelope_bytes: int = DEFAULT_MAX_BYTES,
+    ) -> None:
+        self._by = by
+        self._env, self._partitions, self._durability = env, partitions, durability
+        self._rng = rng
+        self._max_bytes = max_envelope_bytes
+
+    # ---------------------------------------------------------------- the public door
+    def open_send(self, entry: WorkEntry, now_ms: int) -> Case:
+        """Read and check an envelope; a broken one has its refusal as decision already."""
+        case = Case(entry)
+        data = entry.fields.get(b"e")
+        try:
+            if data is None:
+                raise EnvelopeError("envelope.malformed", "the entry has no field e", details={"reason": "no e"})
+            case.data = data
+            case.envelope = decode(data, max_bytes=self._max_bytes)
+            rules.check(
+                case.envelope, partitions=self._partitions, partition=entry.partition, known_types=self._known_types()
+            )
+        except EnvelopeError as error:
+            self._refuse(case, error, now_ms)
+        return case
+
+    def decide_send(self, case: Case, now_ms: int) -> None:
+        """Decide about a message that has come by the ingress."""
+        envelope = _there(case.envelope)
+        policy = self._by.index.policy(envelope.target.pattern)
+        timeouts = _timeouts(policy)
+        plain = rules.limits_of(envelope, policy=timeouts)
+        at = moments(
+            case.entry.id, now_ms, ttl_ms=plain.ttl_ms, total_ms=plain.total_ms, not_before_ms=envelope.not_before or 0
+        )
+        try:
+            message = message_of(
+                envelope,
+                env=self._env,
+                partition=case.entry.partition,
+                start_at_ms=at.start_at_ms,
+                first_at_ms=at.first_at_ms,
+                total_at_ms=at.total_at_ms,
+                network_ms=plain.network_ms,
+                replies_to=case.replies_to,
+            )
+        except EnvelopeError as error:
+            self._refuse(case, _addressed(error, envelope), now_ms)
+            return
+        case.choice = choice = decide(message, None, self._by, now_ms, unfit=case.unfit)
+        raised = rules.limits_of(envelope, policy=timeouts, max_process_ms=choice.max_process_ms)
+        told = envelope.target.scope == "all" or envelope.order_key is not None or raised != plain
+        confidence = envelope.min_confidence if envelope.min_confidence is not None else policy.min_confidence
+        head = Head(
+            fingerprint=rules.fingerprint(envelope),
+            sender=rules.sender_of(envelope.source),
+            scope=envelope.target.scope,
+            lane=lane_of(raised.priority),
+            ttl_ms=raised.ttl_ms,
+            network_ms=raised.network_ms,
+            processing_ms=raised.processing_ms,
+            total_ms=raised.total_ms,
+            max_attempts=raised.max_attempts,
+            members=self._members(envelope),
+            round=envelope.round,
+            not_before_ms=envelope.not_before or 0,
+            min_confidence=confidence or 0.0,
+        )
+        case.decision = Send(
+            entry=case.entry,
+            msg_id=envelope.msg_id,
+            head=head,
+            plans=tuple(self._plan(step, None, policy.max_inbox) for step in choice.steps),
+            envelope=case.data,
+            reply_to=envelope.reply_to or "",
+            notice="{}" if told else "",
+        )
+
+    # ---------------------------------------------------------------- the internal door
+    def open_again(self, entry: WorkEntry, reference: Reference, record: Record | None) -> Case | None:
+        """What a reference points at, if it still asks for a decision; None: silence, the entry needs nothing more."""
+        leg = record.legs.get(reference.leg) if record is not None else None
+        if record is None or record.head.tombstone or leg is None:
+            return None
+        if leg.hand != reference.hand or leg.state not in _ACTS:
+            return None
+        if leg.state is LegState.WAITING and leg.until_ms > record.now_ms:
+            return None
+        return Case(entry, data=record.envelope, record=record, reference=reference)
+
+    def decide_again(self, case: Case) -> None:
+        """Decide about a leg that is returned, waiting and due, or still undelivered."""
+        record, leg = _there(case.record), _there(case.leg)
+        case.choice, raised_ms, max_inbox = Choice((Stay(),)), 0, None
+        if record.envelope:
+            try:
+                case.envelope = envelope = decode(record.envelope, max_bytes=max(self._max_bytes, len(record.envelope)))
+                case.choice = self._choose_again(case, envelope, record, leg)
+                raised_ms = self._raised_ms(envelope, case.choice, record.head)
+                max_inbox = self._by.index.policy(envelope.target.pattern).max_inbox
+            except EnvelopeError as error:
+                case.choice = Choice((Finish(error.code, error.message, {"state": leg.state.value}),))
+        elif leg.state is not LegState.QUEUED:  # one that is queued and has lost its bytes is judged by `due`
+            text = "the bytes of the message are lost"
+            case.choice = Choice((Finish("backend.unavailable", text, {"state": leg.state.value}),))
+        case.decision = self._again(case, self._plan(case.choice.steps[0], leg, max_inbox), raised_ms)
+
+    def _raised_ms(self, envelope: Envelope, choice: Choice, head: Head) -> int:
+        """The processing time that the chosen agent declares, where that is more than the message has and the sender set none."""
+        policy = self._by.index.policy(envelope.target.pattern)
+        limits = rules.limits_of(envelope, policy=_timeouts(policy), max_process_ms=choice.max_process_ms)
+        return limits.processing_ms if limits.processing_ms > head.processing_ms else 0
+
+    def _choose_again(self, case: Case, envelope: Envelope, record: Record, leg: Leg) -> Choice:
+        head, now_ms = record.head, record.now_ms
+        message = message_of(
+            envelope,
+            env=self._env,
+            partition=case.entry.partition,
+            start_at_ms=max(head.accepted_at_ms, head.not_before_ms),
+            first_at_ms=head.first_at_ms,
+            total_at_ms=head.total_at_ms,
+            network_ms=head.network_ms,
+            replies_to=case.replies_to,
+        )
+        retry = AT_ONCE
+        if leg.state is LegState.RETURNED:
+            retry = retry_of(
+                leg,
+                max_attempts=head.max_attempts,
+                total_at_ms=head.total_at_ms,
+                now_ms=now_ms,
+                jitter=self._rng.uniform(MIN_JITTER, MAX_JITTER),
+            )
+        return decide(message, leg, self._by, now_ms, retry=retry, unfit=case.unfit)
+
+    # ---------------------------------------------------------------- when a decision could not be carried out
+    def give_up(self, case: Case) -> None:
+        """After three choices that found their inbox full or gone: look again in a second; a queued leg stays where it is."""
+        decision = _there(case.decision)
+        if isinstance(decision, Again):
+            stays = decision.state is LegState.QUEUED
+            plan = Plan("stay") if stays else Plan("delay", agent=self._kept(case), wait_ms=GIVE_UP_MS)
+            case.decision = msgspec.structs.replace(decision, plan=plan, processing_ms=0)
+        elif isinstance(decision, Send):
+            plans = tuple(
+                Plan("delay", agent=plan.agent if decision.head.scope == "all" else "", wait_ms=GIVE_UP_MS)
+                if plan.act == "deliver"
+                else plan
+                for plan in decision.plans
+            )
+            case.decision = msgspec.structs.replace(decision, plans=plans)
+
+    def bury(self, case: Case, reason: str, now_ms: int) -> Refuse:
+        """The decision for an entry that cannot be applied even alone: into the dead letters, and its sender hears of it."""
+        envelope = case.envelope
+        error = EnvelopeError(
+            "backend.unavailable", f"it could not be routed: {reason}", details={"reason": reason[:300]}
+        )
+        if envelope is not None:
+            error = _addressed(error, envelope)
+        elif case.reference is not None:
+            error.msg_id = case.reference.msg_id
+        receipt = refusal(error, at_ms=now_ms, durability=self._durability)
+        is_send = case.entry.kind == "ingress"
+        return Refuse(
+            case.entry,
+            mailbox=error.reply_to or "" if is_send else "",
+            receipt=receipt if is_send and error.reply_to else b"",
+            dead={"m": (error.msg_id or "").encode(), "e": case.data, "r": receipt, "h": b"[]"},
+        )
+
+    def _refuse(self, case: Case, error: EnvelopeError, now_ms: int) -> None:
+        case.refused = error
+        mailbox = error.reply_to or ""
+        receipt = refusal(error, at_ms=now_ms, durability=self._durability) if mailbox else b""
+        case.decision = Refuse(case.entry, mailbox=mailbox, receipt=receipt)
+
+    # ---------------------------------------------------------------- the form of `route`
+    def _again(self, case: Case, plan: Plan, processing_ms: int = 0) -> Again:
+        reference, leg = _there(case.reference), _there(case.leg)
+        return Again(
+            entry=case.entry,
+            msg_id=reference.msg_id,
+            leg=reference.leg,
+            hand=reference.hand,
+            state=leg.state,
+            attempt=leg.attempt,
+            plan=plan,
+            processing_ms=processing_ms,
+        )
+
+    def _plan(self, step: Step, leg: Leg | None, max_inbox: int | None) -> Plan:
+        if isinstance(step, Deliver | Move):
+            most = max_inbox if max_inbox is not None else self._by.index.setting("max_inbox", MAX_INBOX)
+            return Plan("move" if isinstance(step, Move) else "deliver", agent=step.agent, max_inbox=most)
+        if isinstance(step, Delay):
+            return Plan("delay", agent=step.agent, wait_ms=step.wait_ms)
+        if isinstance(step, Finish):
+            return Plan("finish", answer=_ending(step, leg), dead=step.dead)
+        return Plan("stay")
+
+    def _members(self, envelope: Envelope) -> str:
+        told = {
+            "msg_id": envelope.msg_id,
+            "task_id": envelope.task,
+            "correlation_id": envelope.conversation,
+            "version": "1.0",
+            "durability": self._durability,
+        }
+        return _encode(told).decode()[1:-1]
+
+    def _known_types(self) -> Container[str]:
+        return self._by.index.types
+
+    @staticmethod
+    def _kept(case: Case) -> str:
+        record, leg = case.record, case.leg
+        return leg.agent if record is not None and leg is not None and record.head.scope == "all" else ""
+
+
+def _ending(step: Finish, leg: Leg | None) -> Answer:
+    if step.last and leg is not None:
+        return kept_answer(leg)
+    return code_answer(step.code, step.message, step.details, retry_after_ms=step.retry_after_ms)
+
+
+def _timeouts(policy: RoutePolicy) -> Timeouts:
+    told = policy.timeouts
+    return Timeouts(network_ms=told.network_ms, processing_ms=told.processing_ms, total_ms=told.total_ms)
+
+
+def _addressed(error: EnvelopeError, envelope: Envelope) -> EnvelopeError:
+    """The error with what its receipt needs, for one that was found in a valid envelope."""
+    return EnvelopeError(
+        error.code,
+        error.message,
+        details=error.details,
+        reply_to=envelope.reply_to,
+        msg_id=envelope.msg_id,
+        correlation_id=envelope.conversation,
+        task_id=envelope.task,
+        source=envelope.source.agent_id,
+    )
+
+
+def _there(value: T | None) -> T:
+    """What a case must have at this stage."""
+    if value is None:
+        raise AssertionError("a case was handed on too early")
+    return value

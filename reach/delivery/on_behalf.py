@@ -1,0 +1,56 @@
+"""Settling for agents that run no scripts: they append their receipt to `receipts`, a router settles it (PROTOCOL, section 10)."""
+
+import asyncio
+import logging
+
+from reach.backend.port import Backend
+from reach.backend.steps import Settlement, WorkEntry
+from reach.delivery.answers import read_answer
+from reach.delivery.judge import Reference, read_reference
+from reach.errors import BackendDenied, BackendError, BackendFull, BackendUnavailable
+
+log = logging.getLogger("reach.router")
+
+MAX_AT_ONCE = 32
+
+
+class OnBehalf:
+    """Applies receipts entries. Twice is once: the hand proves possession, and the second time it is stale."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+
+    async def settle(self, partition: int, entries: list[WorkEntry]) -> list[WorkEntry]:
+        """Settle what these entries say; all of them then need nothing more. Cancelled: some may have been settled.
+
+        Raises:
+            BackendUnavailable: Redis is away; the entries stay pending.
+        """
+        for start in range(0, len(entries), MAX_AT_ONCE):
+            part = entries[start : start + MAX_AT_ONCE]
+            await asyncio.gather(*(self._settle(partition, entry) for entry in part))
+        return entries
+
+    async def _settle(self, partition: int, entry: WorkEntry) -> None:
+        reference = read_reference(entry.fields)
+        if reference is None:
+            log.info("receipt without a message", extra={"entry": entry.id, "partition": partition})
+            return
+        try:
+            await self._apply(partition, reference, entry.fields.get(b"r", b""))
+        except (BackendUnavailable, BackendFull, BackendDenied):
+            raise
+        except BackendError as error:  # the ledger record is none: no answer can be applied to it
+            log.warning("receipt not applied", extra={"msg_id": reference.msg_id, "error": str(error)})
+
+    async def _apply(self, partition: int, reference: Reference, data: bytes) -> None:
+        record = await self._backend.inspect(partition, reference.msg_id, reference.leg)
+        leg = record.legs.get(reference.leg) if record is not None else None
+        if leg is None or leg.hand != reference.hand or not leg.agent:
+            log.info("stale receipt", extra={"msg_id": reference.msg_id, "leg": reference.leg})
+            return
+        answer, wait_ms = read_answer(data)
+        settlement = Settlement(reference.msg_id, reference.leg, reference.hand, answer, wait_ms=wait_ms)
+        verdicts = await self._backend.settle(partition, leg.agent, [settlement])
+        if verdicts[0] != "done":
+            log.info("receipt came late", extra={"msg_id": reference.msg_id, "verdict": verdicts[0]})

@@ -1,0 +1,305 @@
+"""The router: reads a batch of entries, decides about each, and has them applied and acknowledged in one step per partition.
+
+It may die at any instruction: what it has not acknowledged stays pending to it, is read again by itself after a lost connection, and by
+anyone after five seconds. No entry can stop it: one that cannot be applied even alone goes to the dead letters.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from itertools import islice
+
+from reach.backend.port import Backend
+from reach.backend.steps import Record, Refuse, RouteResult, Send, WorkEntry
+from reach.clock import Clock, SystemClock
+from reach.delivery.judge import Case, Judge, Reference, read_reference
+from reach.delivery.on_behalf import OnBehalf
+from reach.delivery.trail import Trail
+from reach.envelope.rules import partition_of
+from reach.errors import BackendDenied, BackendError, BackendFull, BackendUnavailable
+from reach.service import Report
+
+log = logging.getLogger("reach.router")
+
+MAX_BATCH = 100
+MAX_TRIES = 3
+READ_BLOCK_MS = 500
+CLAIM_EVERY_MS = 2_500
+CLAIM_IDLE_MS = 5_000
+MAX_INSPECTS = 32
+READY_WAIT_S = 1.0
+
+#: What a step says when Redis itself cannot serve now; the entry is not to blame. Anything else is about the entry.
+_NOT_ITS_FAULT = (BackendUnavailable, BackendFull, BackendDenied)
+
+
+class Router:
+    """A service that serves some partitions. One run reads once and has everything that it read applied.
+
+    `now_ms` is the time of Redis, as exactly as the process knows it. `ready` is awaited before anything is read: an index that has not
+    been loaded knows nobody, and would have every message wait or end.
+    """
+
+    name = "router"
+    interval_ms = 0
+
+    def __init__(
+        self,
+        backend: Backend,
+        judge: Judge,
+        trail: Trail,
+        *,
+        worker: str,
+        partitions: Sequence[int],
+        now_ms: Callable[[], int],
+        ready: Callable[[], Awaitable[None]] | None = None,
+        max_batch: int = MAX_BATCH,
+        block_ms: int = READ_BLOCK_MS,
+        clock: Clock | None = None,
+    ) -> None:
+        self._backend, self._judge, self._trail = backend, judge, trail
+        self._worker = worker
+        self._partitions = tuple(partitions)
+        self._now_ms, self._ready = now_ms, ready
+        self._max_batch = min(max(max_batch, 1), MAX_BATCH)
+        self._block_ms = block_ms
+        self._clock: Clock = clock or SystemClock()
+        self._on_behalf = OnBehalf(backend)
+        self._claim_at_ms = 0
+        self._unfinished = True  # a run that has not ended well: entries may be pending to this worker
+        self._surprised = False  # and it was no fault of Redis
+        self._alone: WorkEntry | None = None  # the only entry in hand; if it brings the run down, it is buried
+
+    async def run_once(self) -> Report:
+        """Read and apply. Cancelled: what was read stays pending and is claimed by somebody.
+
+        Raises:
+            BackendUnavailable: Redis is away; the next run begins with what is pending to this worker.
+        """
+        await self._wait_ready()
+        was_unfinished, was_surprised = self._unfinished, self._surprised
+        self._unfinished = self._surprised = True
+        try:
+            done = 0
+            if was_unfinished:
+                done += await self._recover(carefully=was_surprised and was_unfinished)
+            done += await self._claim()
+            entries = await self._backend.read_work(self._worker, self._partitions, self._max_batch, self._block_ms)
+            done += await self._serve(entries)
+        except _NOT_ITS_FAULT:
+            self._surprised = False
+            raise
+        self._unfinished = self._surprised = False
+        return {"entries": done} if done else {}
+
+    async def _wait_ready(self) -> None:
+        if self._ready is None:
+            return
+        try:
+            async with asyncio.timeout(READY_WAIT_S):
+                await self._ready()
+        except TimeoutError:
+            raise BackendUnavailable("who is there is not known yet") from None
+
+    # ---------------------------------------------------------------- what is pending
+    async def _recover(self, *, carefully: bool) -> int:
+        """Serve what is pending to this worker; `carefully` (the last run was brought down): one at a time."""
+        culprit, self._alone = self._alone, None
+        done = 0
+        for partition in self._partitions:
+            seen: set[tuple[str, str]] = set()
+            while entries := await self._backend.own_work(self._worker, partition):
+                fresh = [entry for entry in entries if (entry.stream, entry.id) not in seen]
+                if not fresh:
+                    break
+                seen.update((entry.stream, entry.id) for entry in fresh)
+                if not carefully:
+                    done += await self._serve(fresh)
+                    continue
+                for entry in fresh:
+                    if culprit is not None and (entry.stream, entry.id) == (culprit.stream, culprit.id):
+                        await self._bury(partition, Case(entry), "it brought a router down")
+                        continue
+                    self._alone = entry
+                    done += await self._serve([entry])
+                    self._alone = None
+        return done
+
+    async def _claim(self) -> int:
+        """Take over what another router has left lying."""
+        now_ms = self._clock.monotonic_ms()
+        if now_ms < self._claim_at_ms:
+            return 0
+        self._claim_at_ms = now_ms + CLAIM_EVERY_MS
+        done = 0
+        for partition in self._partitions:
+            entries = await self._backend.claim_work(self._worker, partition, CLAIM_IDLE_MS, self._max_batch)
+            if entries:
+                log.info("claimed", extra={"partition": partition, "count": len(entries)})
+                done += await self._serve(entries)
+        return done
+
+    # ---------------------------------------------------------------- serving
+    async def _serve(self, entries: Iterable[WorkEntry]) -> int:
+        by_partition: dict[int, list[WorkEntry]] = {}
+        for entry in entries:
+            by_partition.setdefault(entry.partition, []).append(entry)
+        done = 0
+        for partition, found in by_partition.items():
+            batches = iter(found)
+            while batch := list(islice(batches, self._max_batch)):
+                await self._serve_batch(partition, batch)
+                done += len(batch)
+        return done
+
+    async def _serve_batch(self, partition: int, entries: list[WorkEntry]) -> None:
+        receipts = [entry for entry in entries if entry.kind == "receipts"]
+        silent = await self._on_behalf.settle(partition, receipts) if receipts else []
+        cases: list[Case] = []
+        now_ms = self._now_ms()
+        for entry in entries:
+            if entry.kind == "ingress":
+                case = self._judge.open_send(entry, now_ms)
+                self._trail.received(case)
+                cases.append(case)
+        opened, rest = await self._open_agains(partition, [entry for entry in entries if entry.kind == "again"])
+        cases += opened
+        await self._finish(partition, silent + rest)
+        await self._route(partition, cases)
+
+    async def _open_agains(self, partition: int, entries: list[WorkEntry]) -> tuple[list[Case], list[WorkEntry]]:
+        """The agains that ask for a decision, and the entries that need nothing more."""
+        cases, silent = [], []
+        pairs = [(entry, read_reference(entry.fields)) for entry in entries]
+        for start in range(0, len(pairs), MAX_INSPECTS):
+            part = pairs[start : start + MAX_INSPECTS]
+            records = await asyncio.gather(*(self._inspect(partition, reference) for _, reference in part))
+            for (entry, reference), record in zip(part, records, strict=True):
+                case = self._judge.open_again(entry, reference, record) if reference is not None else None
+                if case is None:
+                    silent.append(entry)
+                else:
+                    cases.append(case)
+        return cases, silent
+
+    async def _inspect(self, partition: int, reference: Reference | None) -> Record | None:
+        if reference is None:
+            return None
+        try:
+            return await self._backend.inspect(partition, reference.msg_id, reference.leg, envelope=True)
+        except _NOT_ITS_FAULT:
+            raise
+        except (
+            BackendError
+        ) as error:  # a record that is no record: nobody can decide about it, its caller ends by its own clock
+            log.warning("unreadable record", extra={"msg_id": reference.msg_id, "error": str(error)})
+            return None
+
+    async def _finish(self, partition: int, entries: list[WorkEntry]) -> None:
+        """Acknowledge what needs nothing more."""
+        if entries:
+            await self._backend.finish_work(partition, entries)
+
+    async def _route(self, partition: int, cases: list[Case]) -> None:
+        """Decide and apply, again for what could not be carried out, until every case has its verdict."""
+        while cases:
+            started_us = self._trail.now_us()
+            kept = [case for case in cases if await self._decide(partition, case)]
+            if not kept:
+                return
+            at_us = self._trail.now_us()
+            decided_us = (at_us - started_us) // len(kept)
+            results = await self._apply(partition, kept)
+            cases = []
+            for case, result in zip(kept, results, strict=True):
+                if result.verdict in {"full", "gone", "changed"}:
+                    _note_unfit(case, result)
+                    case.tries += 1
+                    cases.append(case)
+                elif result.verdict == "error":
+                    await self._bury(partition, case, result.error)
+                elif result.verdict == "done":
+                    self._trail.routed(case, result, at_us, decided_us)
+
+    async def _decide(self, partition: int, case: Case) -> bool:
+        """Give a case its decision. False: it needs none any more."""
+        if case.refused is not None:
+            return True
+        if case.tries >= 2 * MAX_TRIES:
+            # Somebody else changes it under our hands every time: it stays pending, and is claimed when it has lain for a while.
+            log.warning("let lie", extra={"entry": case.entry.id, "stream": case.entry.stream})
+            return False
+        if case.reference is None:
+            await self._look_up_sender(case)
+            self._judge.decide_send(case, self._now_ms())
+        elif await self._refresh(partition, case, case.reference):
+            self._judge.decide_again(case)
+        else:
+            return False
+        if case.tries >= MAX_TRIES:
+            self._judge.give_up(case)
+        return True
+
+    async def _refresh(self, partition: int, case: Case, reference: Reference) -> bool:
+        """See the leg again where the last decision could not be carried out. False: it asks for none any more."""
+        if not case.tries:
+            return True
+        opened = self._judge.open_again(case.entry, reference, await self._inspect(partition, reference))
+        if opened is None:
+            await self._finish(partition, [case.entry])
+            return False
+        case.record = opened.record
+        return True
+
+    async def _look_up_sender(self, case: Case) -> None:
+        """Whom a reply answers: the loop filter lets a message go back to the one that it answers."""
+        envelope = case.envelope
+        if envelope is None or envelope.in_reply_to is None or not envelope.traces.previous_hops or case.replies_to:
+            return
+        own = partition_of(envelope.in_reply_to, None, self._backend.partitions)
+        for partition in (own, *(p for p in range(self._backend.partitions) if p != own)):
+            record = await self._inspect(partition, Reference(envelope.in_reply_to, 0, "0"))
+            if record is not None:
+                case.replies_to = record.head.sender
+                return
+
+    # ---------------------------------------------------------------- applying
+    async def _apply(self, partition: int, cases: list[Case]) -> list[RouteResult]:
+        """One call for all; where the whole call fails, one by one, so that only the one that fails alone suffers."""
+        decisions = [case.decision for case in cases if case.decision is not None]
+        try:
+            return await self._backend.route(partition, decisions)
+        except _NOT_ITS_FAULT:
+            raise
+        except BackendError as error:
+            if len(decisions) == 1:
+                return [RouteResult("error", error=str(error))]
+            log.warning("batch failed", extra={"partition": partition, "count": len(decisions), "error": str(error)})
+        return [(await self._apply(partition, [case]))[0] for case in cases]
+
+    async def _bury(self, partition: int, case: Case, reason: str) -> None:
+        """Put an entry among the dead letters; where even that fails, acknowledge it, so that it cannot come for ever."""
+        log.error("buried", extra={"entry": case.entry.id, "stream": case.entry.stream, "error": reason})
+        if not case.data:
+            case.data = case.entry.fields.get(b"e", b"")
+        try:
+            result = (await self._backend.route(partition, [self._judge.bury(case, reason, self._now_ms())]))[0]
+        except _NOT_ITS_FAULT:
+            raise
+        except BackendError as error:
+            result = RouteResult("error", error=str(error))
+        if result.verdict == "error":
+            log.error("not even buried", extra={"entry": case.entry.id, "error": result.error})
+            await self._backend.finish_work(partition, [case.entry])
+        self._trail.buried(case, reason)
+
+
+def _note_unfit(case: Case, result: RouteResult) -> None:
+    """Remember whose inbox could not take it, so that the next choice is another one."""
+    decision = case.decision
+    if result.verdict not in {"full", "gone"} or decision is None or isinstance(decision, Refuse):
+        return
+    plans = decision.plans if isinstance(decision, Send) else (decision.plan,)
+    for plan in plans:
+        if plan.act in {"deliver", "move"}:
+            case.unfit = {**case.unfit, plan.agent: "full" if result.verdict == "full" else "gone"}
