@@ -1,3 +1,5 @@
+"""The clock of this machine."""
+
 import asyncio
 import time
 
@@ -21,3 +23,14 @@ async def test_sleep_can_be_cancelled() -> None:
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
+
+
+async def test_a_call_later_comes_or_is_cancelled() -> None:
+    clock = SystemClock()
+    calls: list[str] = []
+    rung = asyncio.Event()
+    cancel = clock.call_later(0, lambda: calls.append("cancelled one"))
+    cancel()
+    clock.call_later(0, rung.set)
+    await asyncio.wait_for(rung.wait(), 5)
+    assert calls == []

@@ -1,3 +1,5 @@
+"""Every error says what, which, and whether to try again."""
+
 import inspect
 
 import pytest

@@ -1,3 +1,5 @@
+"""The grammar of identifiers, and new ones."""
+
 import pytest
 
 from reach import ids

@@ -1,3 +1,5 @@
+"""Bytes to an envelope and back: what is taken, what is refused and how."""
+
 import json
 
 import msgspec

@@ -1,3 +1,5 @@
+"""The table of codes, against the protocol and its page."""
+
 from pathlib import Path
 
 import pytest

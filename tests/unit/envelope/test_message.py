@@ -1,3 +1,5 @@
+"""What follows from the fields of an envelope."""
+
 import pytest
 
 from reach.envelope.codec import decode

@@ -1,3 +1,5 @@
+"""What a caller gets of a receipt."""
+
 import msgspec
 import pytest
 

@@ -1,3 +1,5 @@
+"""The records beside the envelope: there and back, and junk."""
+
 import json
 
 import msgspec

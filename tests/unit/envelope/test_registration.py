@@ -1,3 +1,5 @@
+"""A registration is judged whole: every problem, each with its code."""
+
 import json
 from typing import Any
 

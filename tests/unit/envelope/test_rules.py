@@ -1,3 +1,5 @@
+"""Every rule of a valid envelope, with its code."""
+
 import uuid
 import zlib
 from typing import Any

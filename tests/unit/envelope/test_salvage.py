@@ -1,3 +1,5 @@
+"""What is still read of a broken envelope, and what is not."""
+
 import json
 
 import pytest

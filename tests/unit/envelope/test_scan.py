@@ -1,3 +1,5 @@
+"""The looks at JSON bytes that msgspec is not asked for."""
+
 import pytest
 
 from reach.envelope import scan

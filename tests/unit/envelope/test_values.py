@@ -1,3 +1,5 @@
+"""Bodies to the types of a program, and back."""
+
 import dataclasses
 import datetime as dt
 import math
