@@ -89,11 +89,11 @@ class CapabilityIndex:
         for grouped in (self._by_capability, self._by_group, self._policies, self._remembered):
             grouped.clear()
         self._names.clear()
+        self.types = BUILT_IN_TYPES.union(types)
         for agent_id, data in agents.items():
             self._register(agent_id, data, beats.get(agent_id))
         for pattern, data in routes.items():
             self._set_policy(pattern, data)
-        self.types = BUILT_IN_TYPES.union(types)
         self.meta = dict(meta)
 
     def apply(self, op: str, name: str, data: bytes, at_ms: int = 0) -> None:
@@ -102,7 +102,7 @@ class CapabilityIndex:
             known = self.agents.get(name)
             self._register(name, data, known.instances if known else None)
         elif op == "gone":
-            self._remove(name)
+            self._leave(name)
         elif op == "state":
             agent_id, _, instance_id = name.partition("/")
             self.pulse(agent_id, instance_id, at_ms, data)
@@ -123,6 +123,11 @@ class CapabilityIndex:
             return False
         agent.beat(instance_id, at_ms, beat)
         return True
+
+    def forget_beats(self) -> None:
+        """Drop every beat: the clock of the backend went back, so that the old ones would hide the new ones."""
+        for agent in self.agents.values():
+            agent.instances.clear()
 
     def forget_silent(self, now_ms: int) -> int:
         """Drop the instances that have been silent for a minute; says how many. Their agents stay until they are told to be gone."""
@@ -169,6 +174,7 @@ class CapabilityIndex:
             return
         agent = Agent(declared, instances)
         self.agents[agent_id] = agent
+        self.types |= agent.accepts.keys()
         self._remembered.clear()
         for capability in agent.capabilities:
             if capability not in self._by_capability:
@@ -177,6 +183,14 @@ class CapabilityIndex:
             self._by_capability[capability].add(agent_id)
         for group in agent.groups:
             self._by_group.setdefault(group, set()).add(agent_id)
+
+    def _leave(self, name: str) -> None:
+        """An agent is gone, or (`agent_id/instance_id`) one of its instances."""
+        agent_id, slash, instance_id = name.partition("/")
+        if not slash:
+            self._remove(agent_id)
+        elif agent_id in self.agents:
+            self.agents[agent_id].instances.pop(instance_id, None)
 
     def _remove(self, agent_id: str) -> None:
         agent = self.agents.pop(agent_id, None)

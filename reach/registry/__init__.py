@@ -1,0 +1,1 @@
+"""Who is there: registrations are judged, told to every router, and taken back when an agent has gone."""

@@ -1,0 +1,89 @@
+"""Takes back what agents leave behind that have gone without a word: 30 s without a beat, and nothing that explains the silence."""
+
+from itertools import groupby
+
+from reach.backend import Backend
+from reach.clock import Clock, SystemClock
+from reach.registry.grace import LATE_MS, Grace
+from reach.service import Report
+
+#: Six missed beats of 5 s.
+REMOVE_MS = 30_000
+LOCK_MS = 5_000
+PACE_MS = 1_000
+#: So often it looks for registrations that nobody beats for at all (their beats were lost, or their leave was not finished).
+SWEEP_MS = 10_000
+
+
+class Reaper:
+    """A service; one at a time over all routers, by a lock. It removes nobody while its own looks come late, nor for 15 s after that.
+
+    An agent's inboxes are closed before its registration goes: when it dies half-way, the next one finds the same and goes on.
+    """
+
+    name = "reaper"
+    interval_ms = PACE_MS
+
+    def __init__(self, backend: Backend, owner: str, *, clock: Clock | None = None) -> None:
+        self._backend = backend
+        self._owner = owner
+        self._clock: Clock = clock or SystemClock()
+        self._grace = Grace(2 * PACE_MS)
+        self._looking_since_ms: int | None = None
+        self._swept_at_ms = 0
+        self._silent: dict[str, int] = {}  # agents without any beat -> when first seen so, by our own clock
+
+    async def run_once(self) -> Report:
+        """Remove the instances, and agents, that have been silent for too long."""
+        now_ms = await self._backend.now_ms()
+        began_ms = self._clock.monotonic_ms()
+        self._grace.look(now_ms, began_ms)
+        if self._looking_since_ms is None:
+            self._looking_since_ms = began_ms
+        # Fresh eyes cannot know whether the silence is the agents' or was the server's.
+        if self._grace.runs(now_ms) or began_ms - self._looking_since_ms < REMOVE_MS // 2:
+            return {}
+        if not await self._backend.lock(self.name, self._owner, LOCK_MS):
+            self._silent.clear()
+            return {}
+        silent = [name for name, _, _ in await self._backend.overdue_pulses(now_ms - REMOVE_MS)]
+        silent += await self._sweep(began_ms)
+        removed = instances = 0
+        for agent_id, _ in groupby(sorted(silent)):
+            if self._clock.monotonic_ms() - began_ms > LATE_MS:
+                break  # what was read is old by now
+            gone, left = await self._reap(agent_id, now_ms - REMOVE_MS)
+            removed += gone
+            instances += left
+        return {"removed": removed, "instances": instances} if removed or instances else {}
+
+    async def _reap(self, agent_id: str, before_ms: int) -> tuple[int, int]:
+        """Forget the silent instances of one agent, and the agent itself when no other is left: (agents, instances)."""
+        stored, beats = await self._backend.registration(agent_id)
+        silent = [instance_id for instance_id, at_ms in beats.items() if at_ms < before_ms]
+        if len(silent) == len(beats):
+            if not await close_inboxes(self._backend, agent_id):
+                return 0, 0  # something is still being worked on, or there is much to move: the next run goes on
+            if stored is not None:
+                gone = await self._backend.register(agent_id, b"", "", b"", stored)
+                return int(gone.ok), len(silent) if gone.ok else 0
+        for instance_id in silent:
+            await self._backend.leave(agent_id, instance_id)
+        return 0, len(silent)
+
+    async def _sweep(self, monotonic_ms: int) -> list[str]:
+        """The agents that have been registered without any beat for too long."""
+        if monotonic_ms - self._swept_at_ms < SWEEP_MS:
+            return []
+        self._swept_at_ms = monotonic_ms
+        registered = (await self._backend.snapshot()).agents
+        _, pulses = await self._backend.pulses(0)
+        mute = registered.keys() - {pulse.agent_id for pulse in pulses}
+        self._silent = {agent_id: self._silent.get(agent_id, monotonic_ms) for agent_id in mute}
+        return [agent_id for agent_id, since_ms in self._silent.items() if monotonic_ms - since_ms >= REMOVE_MS]
+
+
+async def close_inboxes(backend: Backend, agent_id: str) -> bool:
+    """Close an agent's inbox in every partition. False: some are not empty yet; asked again it goes on."""
+    closed = [await backend.close_inbox(partition, agent_id) for partition in range(backend.partitions)]
+    return all(closed)

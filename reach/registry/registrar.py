@@ -1,0 +1,244 @@
+"""Reads `control`: registrations, changes of capabilities, farewells, and cancels of those who have no scripts. Answers each."""
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from reach import ids
+from reach.backend import Backend
+from reach.envelope import records
+from reach.envelope.message import Source
+from reach.envelope.receipt import Notice, NoticeKind
+from reach.envelope.registration import Beat, ControlEntry, Registration, StoredRegistration
+from reach.envelope.rules import BUILT_IN_TYPES, DEFAULT_TOTAL_MS, partition_of, sender_of
+from reach.errors import BackendError, ReachError, RecordError, RegistrationRefused
+from reach.registry.reaper import close_inboxes
+from reach.routing.agents import SUSPECT_MS
+from reach.service import Report
+
+log = logging.getLogger("reach.registry")
+
+BLOCK_MS = 1_000
+BEAT_MS = 5_000
+#: Two registrars that write one agent at once: the slower one reads again, so often.
+MAX_TRIES = 8
+#: What may differ between the instances of one agent.
+OF_THE_INSTANCE = frozenset({"instance_id", "node_id", "partitions", "token"})
+
+
+class _Named(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    agent_id: str
+    instance_id: str
+
+
+class _Capabilities(_Named, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    capabilities: msgspec.Raw
+    accepts: msgspec.Raw | None = None
+
+
+class _Cancel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`source` as in the envelope, or just the sender's name."""
+
+    msg_id: str
+    source: Source | str
+    order_key: str | None = None
+    round: int = 1
+    total_ms: int = DEFAULT_TOTAL_MS
+
+
+class Registrar:
+    """A service that blocks in its run; several share the work. An entry whose answer was lost is handled again: the same comes out."""
+
+    name = "registrar"
+    interval_ms = 0
+
+    def __init__(self, backend: Backend, worker: str) -> None:
+        self._backend = backend
+        self._worker = worker
+
+    async def run_once(self) -> Report:
+        """Handle what has come, or wait a second for something to come."""
+        counts: dict[str, int] = {}
+        for entry_id, data in await self._backend.read_control(self._worker, BLOCK_MS):
+            mailbox, notice = await self._answer(data)
+            await self._backend.finish_control(entry_id, mailbox, records.encode_notice(notice))
+            counts[notice.notice] = counts.get(notice.notice, 0) + 1
+        return counts
+
+    async def _answer(self, data: bytes) -> tuple[str, Notice]:
+        try:
+            entry = records.decode_control(data)
+        except RecordError as error:
+            code = "registration.malformed"
+            return _reply_to(data), Notice("refused", "", {"op": None, "code": code, "message": error.message})
+        try:
+            notice = await self._handle(entry)
+        except (RecordError, RegistrationRefused) as error:
+            notice = _refused(entry, error)
+        except BackendError as error:
+            if error.retryable:
+                raise  # nothing was decided: the entry stays and is handled again
+            notice = _refused(entry, error)
+        mailbox = entry.reply_to or ""
+        return mailbox if ids.is_name(mailbox) else "", notice
+
+    async def _handle(self, entry: ControlEntry) -> Notice:
+        if entry.op == "register":
+            return await self._register(records.read_registration(entry.fields, env=self._backend.env))
+        if entry.op == "capabilities":
+            return await self._change(records.control_fields(entry, _Capabilities))
+        if entry.op == "leave":
+            return await self._leave(records.control_fields(entry, _Named))
+        return await self._cancel(records.control_fields(entry, _Cancel))
+
+    # ---------------------------------------------------------------- register
+    async def _register(self, wanted: Registration, kind: NoticeKind = "registered") -> Notice:
+        """Write it, unless another declaration of this agent is alive; its inboxes are open before anybody learns of it."""
+        types = sorted({accept.type for accept in wanted.accepts} - BUILT_IN_TYPES)
+        stored_form = records.encode_registration(msgspec.structs.replace(wanted, token=None))
+        for _ in range(MAX_TRIES):
+            stored, beats = await self._backend.registration(wanted.agent_id)
+            await self._refuse_conflict(wanted, stored, beats)
+            for partition in range(self._backend.partitions):
+                await self._backend.open_inbox(partition, wanted.agent_id)
+            # An instance that beats already says itself how it is.
+            first = "" if wanted.instance_id in beats else wanted.instance_id
+            beat = records.encode_beat(Beat())
+            done = await self._backend.register(wanted.agent_id, stored_form, first, beat, stored, types)
+            if done.ok:
+                return Notice(
+                    kind,
+                    "",
+                    {
+                        "op": "register" if kind == "registered" else "capabilities",
+                        "agent_id": wanted.agent_id,
+                        "instance_id": wanted.instance_id,
+                        "env": self._backend.env,
+                        "partitions": self._backend.partitions,
+                        "version": done.version,
+                        "beat_ms": BEAT_MS,
+                    },
+                )
+        text = f"the registration of {wanted.agent_id} was changed by others {MAX_TRIES} times; register again"
+        raise RegistrationRefused(text, code="backend.unavailable")
+
+    async def _refuse_conflict(self, wanted: Registration, stored: bytes | None, beats: Mapping[str, int]) -> None:
+        known = _stored(stored)
+        if known is None or _declaration(known) == _declaration(wanted):
+            return
+        now_ms = await self._backend.now_ms()
+        others = sorted(
+            instance_id
+            for instance_id, at_ms in beats.items()
+            if instance_id != wanted.instance_id and now_ms - at_ms < SUSPECT_MS
+        )
+        if others:
+            differ = sorted(name for name, value in _declaration(known).items() if _declaration(wanted)[name] != value)
+            raise RegistrationRefused(
+                f"{wanted.agent_id} is alive with another declaration ({', '.join(differ)})",
+                code="registration.conflict",
+                details={"differ": differ, "instances": others[:20]},
+            )
+
+    async def _change(self, asked: _Capabilities) -> Notice:
+        """Declare other capabilities for an agent that is registered."""
+        stored, _ = await self._backend.registration(asked.agent_id) if ids.is_name(asked.agent_id) else (None, {})
+        known = _stored(stored)
+        if known is None:
+            raise RegistrationRefused(f"{asked.agent_id[:128]} is not registered", code="registration.unknown_agent")
+        fields = msgspec.json.decode(records.encode_registration(known), type=dict[str, msgspec.Raw])
+        fields.pop("v", None)
+        fields["instance_id"] = msgspec.Raw(msgspec.json.encode(asked.instance_id))
+        fields["capabilities"] = asked.capabilities
+        if asked.accepts is not None:
+            fields["accepts"] = asked.accepts
+        return await self._register(records.read_registration(fields, env=self._backend.env), "done")
+
+    # ---------------------------------------------------------------- leave, cancel
+    async def _leave(self, asked: _Named) -> Notice:
+        """Forget an instance, and with the last one the agent. What it still holds is left to the reaper."""
+        fields: dict[str, Any] = {"op": "leave", "agent_id": asked.agent_id, "instance_id": asked.instance_id}
+        if not (ids.is_name(asked.agent_id) and ids.is_name(asked.instance_id)):
+            raise RegistrationRefused("agent_id or instance_id is no name", code="registration.bad_field")
+        fields["last"] = await self._backend.leave(asked.agent_id, asked.instance_id)
+        if fields["last"]:
+            stored, _ = await self._backend.registration(asked.agent_id)
+            if stored is not None and await close_inboxes(self._backend, asked.agent_id):
+                await self._backend.register(asked.agent_id, b"", "", b"", stored)
+        return Notice("done", "", fields)
+
+    async def _cancel(self, asked: _Cancel) -> Notice:
+        """End a message for its sender. Without its order_key it is looked for in every partition, its own first."""
+        if not ids.is_uuid(asked.msg_id):
+            raise RecordError("control cancel: msg_id is no UUID", code="envelope.bad_field")
+        sender = asked.source if isinstance(asked.source, str) else sender_of(asked.source)
+        own = partition_of(asked.msg_id, asked.order_key, self._backend.partitions)
+        others = [p for p in range(self._backend.partitions) if p != own] if asked.order_key is None else []
+        tomb_ms = max(asked.total_ms, 1)
+        what, closed = "tombstone", 0
+        for partition in (own, *others):
+            result = await self._backend.cancel(partition, asked.msg_id, sender, asked.round, tomb_ms)
+            if result.what != "tombstone":
+                what, closed = result.what, result.closed
+                break
+        fields: dict[str, Any] = {"op": "cancel", "what": what, "closed": closed}
+        if what == "denied":
+            fields |= {"code": "auth.denied", "message": "another sender's message"}
+        return Notice("refused" if what == "denied" else "done", asked.msg_id, fields)
+
+
+def _stored(data: bytes | None) -> StoredRegistration | None:
+    """What is registered; None too for bytes that no registrar wrote: they are overwritten."""
+    if data is None:
+        return None
+    try:
+        known = records.decode_stored_registration(data)
+    except RecordError as error:
+        log.warning("unreadable registration", extra={"error": error.message})
+        return None
+    return known if isinstance(known, StoredRegistration) else None
+
+
+def _declaration(registration: Registration) -> dict[str, Any]:
+    """What all instances of an agent must agree on; the order of lists means nothing."""
+    declared: dict[str, Any] = {}
+    for name in Registration.__struct_fields__:
+        if name not in OF_THE_INSTANCE:
+            value = getattr(registration, name)
+            declared[name] = sorted(map(repr, value)) if isinstance(value, tuple) else value
+    return declared
+
+
+def _refused(entry: ControlEntry, error: ReachError) -> Notice:
+    code = error.code
+    if code == RecordError.default_code:
+        code = "envelope.bad_field" if entry.op == "cancel" else "registration.malformed"
+    fields: dict[str, Any] = {"op": entry.op, "code": code, "message": error.message, **error.details}
+    for name in ("agent_id", "instance_id", "msg_id"):
+        said = _text(entry.fields.get(name))
+        if said is not None:
+            fields[name] = said
+    return Notice("refused", fields.pop("msg_id", ""), fields)
+
+
+class _Answerable(msgspec.Struct, frozen=True):
+    reply_to: str = ""
+
+
+def _reply_to(data: bytes) -> str:
+    """The mailbox in an entry that cannot be read otherwise; "" where there is none."""
+    try:
+        mailbox = msgspec.json.decode(data, type=_Answerable).reply_to
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return ""
+    return mailbox if ids.is_name(mailbox) else ""
+
+
+def _text(raw: msgspec.Raw | None) -> str | None:
+    try:
+        said = msgspec.json.decode(raw) if raw is not None else None
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    return said[:128] if isinstance(said, str) else None

@@ -1,0 +1,104 @@
+"""Keeps one router's index true: a snapshot, then every change as it comes, and the beats once a second."""
+
+import asyncio
+
+from reach.backend import Backend
+from reach.backend.steps import Change
+from reach.clock import Clock, SystemClock
+from reach.errors import BackendError
+from reach.registry.grace import STEP_MS, Grace
+from reach.routing.index import CapabilityIndex
+from reach.service import Report
+
+POLL_MS = 1_000
+#: Beats are asked for from a little before the last answer, so that none falls between two.
+OVERLAP_MS = 200
+
+
+class Watcher:
+    """A service that blocks in its run. After any error of the backend, or a gap in the versions, it starts from a new snapshot.
+
+    Also the router's estimate of the backend's clock: `now_ms`.
+    """
+
+    name = "watcher"
+    interval_ms = 0
+
+    def __init__(self, backend: Backend, index: CapabilityIndex, *, clock: Clock | None = None) -> None:
+        self.index = index
+        self._backend = backend
+        self._clock: Clock = clock or SystemClock()
+        self._loaded = asyncio.Event()
+        self._grace = Grace(POLL_MS)
+        self._cursor: str | None = None
+        self._version = 0
+        self._now_ms = 0
+        self._looked_at_ms = 0  # of our own clock
+
+    @property
+    def loaded(self) -> bool:
+        """Whether the index has been filled once; before that it knows nobody, and no decision may be made with it."""
+        return self._loaded.is_set()
+
+    async def wait_loaded(self) -> None:
+        """Wait until the index has been filled once. Cancelling is safe."""
+        await self._loaded.wait()
+
+    def now_ms(self) -> int:
+        """The backend's clock, as far as the last poll and our own clock tell: right to about a round trip."""
+        return self._now_ms + self._clock.monotonic_ms() - self._looked_at_ms
+
+    async def run_once(self) -> Report:
+        """Wait for changes, at most until the next poll of the beats, and take them in."""
+        try:
+            if self._cursor is None:
+                return await self._load()
+            wait_ms = POLL_MS - (self._clock.monotonic_ms() - self._looked_at_ms)
+            changes = await self._backend.changes(self._cursor, max(wait_ms, 1))
+            if any(change.version != self._version + at for at, change in enumerate(changes, 1)):
+                return await self._load()  # something was missed, or the server has forgotten everything
+            took = await self._take(changes)
+            if self._clock.monotonic_ms() - self._looked_at_ms >= POLL_MS:
+                took["beats"] = await self._poll(self._now_ms - OVERLAP_MS)
+                took["forgotten"] = self.index.forget_silent(self._now_ms)
+            return took
+        except BackendError:
+            self._cursor = None
+            raise
+
+    async def _load(self) -> dict[str, int]:
+        snapshot = await self._backend.snapshot()
+        self.index.load(snapshot.agents, snapshot.routes, snapshot.types, snapshot.meta)
+        self._version, self._cursor = snapshot.version, snapshot.cursor
+        beats = await self._poll(0)
+        self._loaded.set()
+        return {"loaded": len(snapshot.agents), "beats": beats}
+
+    async def _take(self, changes: list[Change]) -> dict[str, int]:
+        for change in changes:
+            self.index.apply(change.op, change.name, change.data, _id_ms(change.id))
+            self._version, self._cursor = change.version, change.id
+        registered = [_id_ms(change.id) for change in changes if change.op == "agent"]
+        if (
+            registered
+        ):  # its first beat is not part of the change; without one it would count as silent until the next poll
+            await self._poll(min(*registered, self._now_ms) - OVERLAP_MS)
+        return {"changes": len(changes)}
+
+    async def _poll(self, since_ms: int) -> int:
+        now_ms, pulses = await self._backend.pulses(max(since_ms, 0))
+        self._now_ms, self._looked_at_ms = now_ms, self._clock.monotonic_ms()
+        if self._grace.look(now_ms, self._looked_at_ms):
+            self.index.forget_beats()
+            _, pulses = await self._backend.pulses(0)
+        self.index.floor_ms = self._grace.floor_ms
+        taken = 0
+        for pulse in pulses:
+            # A beat from the future is left over from before the clock went back: it counts from now, once.
+            at_ms = min(pulse.at_ms, now_ms + STEP_MS)
+            taken += self.index.pulse(pulse.agent_id, pulse.instance_id, at_ms, pulse.beat)
+        return taken
+
+
+def _id_ms(entry_id: str) -> int:
+    return int(entry_id.partition("-")[0])

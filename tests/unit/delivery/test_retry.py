@@ -1,0 +1,85 @@
+"""The rules of retrying."""
+
+import pytest
+
+from reach.delivery.retry import backoff_ms, code_of, retry_of
+from reach.envelope.codes import TABLE
+from reach.envelope.ledger import Leg, LegState
+from reach.routing.steps import AT_ONCE, Retry
+
+NOW, TOTAL = 1_000_000, 1_030_000
+
+
+def returned(code: str = "handler.error", attempt: int = 1, **fields: object) -> Leg:
+    core = f'{{"status":"retryable","code":"{code}","output":[1,2]}}' if code else ""
+    return Leg(state=LegState.RETURNED, attempt=attempt, core=core, **fields)  # type: ignore[arg-type]
+
+
+def judged(leg: Leg, *, max_attempts: int = 6, total_at_ms: int = TOTAL, jitter: float = 1.0) -> Retry:
+    return retry_of(leg, max_attempts=max_attempts, total_at_ms=total_at_ms, now_ms=NOW, jitter=jitter)
+
+
+@pytest.mark.parametrize(("attempt", "wait"), [(0, 1), (1, 1), (2, 2), (3, 4), (4, 8), (5, 16), (6, 16), (99, 16)])
+def test_the_wait_doubles_up_to_16_s(attempt: int, wait: int) -> None:
+    assert backoff_ms(attempt, 1.0) == wait * 1_000
+
+
+def test_jitter_spreads_it() -> None:
+    assert (backoff_ms(1, 0.8), backoff_ms(1, 1.2)) == (800, 1_200)
+    assert judged(returned(attempt=2), jitter=1.1) == Retry(2_200)
+
+
+@pytest.mark.parametrize("line", [line for line in TABLE if line.retryable], ids=lambda line: line.code)
+def test_only_what_the_table_retries_goes_again(line: object) -> None:
+    found = judged(returned(line.code))  # type: ignore[attr-defined]
+    assert found.ends is not line.retried_inside  # type: ignore[attr-defined]
+    assert not found.dead
+
+
+def test_a_retryable_answer_with_a_code_of_the_agents_own_goes_again() -> None:
+    assert judged(returned("llm.rate_limited")) == Retry(1_000)
+
+
+@pytest.mark.parametrize("code", ["agent.lost", "probe.failed"])
+def test_a_lost_agent_is_replaced_at_once(code: str) -> None:
+    assert judged(returned(code)) == AT_ONCE
+
+
+def test_what_did_not_fit_goes_to_somebody_else_at_once() -> None:
+    assert judged(returned("context.exceeded")) == Retry(elsewhere=True)
+
+
+def test_a_free_return_goes_at_once() -> None:
+    assert judged(returned("", attempt=0)) == AT_ONCE
+
+
+def test_the_agent_s_own_wait_counts_and_knows_no_jitter() -> None:
+    assert judged(returned("handler.retry", attempt=0, wait_ms=7_000), jitter=1.2) == Retry(7_000)
+    assert judged(returned("handler.retry", attempt=0, wait_ms=0)) == AT_ONCE
+
+
+@pytest.mark.parametrize("code", ["handler.error", "agent.lost", "timeout.processing"])
+def test_when_attempts_are_out_it_is_a_dead_letter(code: str) -> None:
+    assert judged(returned(code, attempt=3), max_attempts=3) == Retry(ends=True, dead=True)
+    assert not judged(returned(code, attempt=2), max_attempts=3).ends
+
+
+def test_a_retry_that_cannot_start_before_total_ends_at_once() -> None:
+    assert judged(returned(), total_at_ms=NOW + 1_001) == Retry(1_000)
+    assert judged(returned(), total_at_ms=NOW + 1_000) == Retry(ends=True, dead=True)
+    unburnt = judged(returned("handler.retry", attempt=0, wait_ms=60_000))
+    assert unburnt == Retry(ends=True, dead=False)
+
+
+def test_the_default_total_has_room_for_four_retries() -> None:
+    now, attempt = 0, 1
+    while not (
+        found := retry_of(returned(attempt=attempt), max_attempts=6, total_at_ms=30_000, now_ms=now, jitter=1)
+    ).ends:
+        now, attempt = now + found.wait_ms, attempt + 1
+    assert (attempt - 1, now) == (4, 15_000)
+
+
+def test_the_code_of_a_leg() -> None:
+    assert code_of(returned("x.y")) == "x.y"
+    assert code_of(Leg(state=LegState.RETURNED)) == ""

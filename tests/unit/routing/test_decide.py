@@ -1,0 +1,326 @@
+"""The decision, case by case: a first send, a broadcast, what came back, what waits, what nobody picks up."""
+
+from typing import Any
+
+import pytest
+
+from reach.envelope.ledger import LegState
+from reach.envelope.message import Envelope, Source, Target, Traces
+from reach.envelope.registration import Beat
+from reach.routing.decide import MAX_FANOUT, decide
+from reach.routing.index import CapabilityIndex
+from reach.routing.message import message_of
+from reach.routing.steps import Choice, Delay, Deliver, Finish, Move, Retry, Seen, Stay, Step
+from tests.unit.routing.seen import NOW, add, chooser, leg, message
+
+CORE = '{"status":"retryable","code":"handler.error"}'
+DRAINING = b'{"state":"draining"}'
+
+
+@pytest.fixture
+def index() -> CapabilityIndex:
+    made = CapabilityIndex()
+    for agent_id in ("a", "b", "c"):
+        add(made, agent_id, "work")
+    return made
+
+
+def step(choice: Choice) -> Step:
+    assert len(choice.steps) == 1
+    return choice.steps[0]
+
+
+def finish(choice: Choice) -> Finish:
+    found = step(choice)
+    assert isinstance(found, Finish)
+    return found
+
+
+def silence(index: CapabilityIndex, *agents: str) -> None:
+    for agent_id in agents:
+        index.apply("state", f"{agent_id}/{agent_id}.1", DRAINING, NOW)
+
+
+def policy(index: CapabilityIndex, text: bytes) -> None:
+    index.apply("route", "capability:work", text)
+
+
+# ---------------------------------------------------------------- a first send to one
+def test_a_first_send_is_delivered_with_its_reasons(index: CapabilityIndex) -> None:
+    policy(index, b'{"strategy":"round_robin"}')
+    silence(index, "b")
+    by = chooser(index)
+    choice = decide(message(), None, by, NOW)
+    assert step(choice) == Deliver("a")
+    assert choice.why.strategy == "round_robin"
+    assert choice.why.chosen == ("a",)
+    assert choice.why.counts == {"matched": 3, "fit": 2, "ready": 1}
+    assert choice.why.candidates == (Seen("a"), Seen("c"), Seen("b", "ready", "draining"))
+    assert step(decide(message(), None, by, NOW)) == Deliver("c")
+
+
+def test_the_longest_time_of_the_chosen_one_is_told() -> None:
+    index = CapabilityIndex()
+    add(index, "a", "work", max_process_ms=60_000)
+    assert decide(message(), None, chooser(index), NOW).max_process_ms == 60_000
+
+
+def test_nobody_offers_it_is_waited_for_and_then_told() -> None:
+    by = chooser()
+    waits, now = [], NOW
+    while isinstance(found := step(decide(message(), leg(LegState.WAITING), by, now)), Delay):
+        waits.append(found.wait_ms)
+        now += found.wait_ms
+    assert waits == [200, 200, 400, 800, 1_400]
+    assert now == NOW + 3_000
+    assert isinstance(found, Finish)
+    assert (found.code, found.details) == ("route.not_found", {"pattern": "capability:work"})
+
+
+def test_an_intent_is_told_to_be_none_of_ours() -> None:
+    end = finish(decide(message("intent:pay"), None, chooser(), NOW + 3_000))
+    assert end.code == "route.not_found"
+    assert "ranks no intents" in end.message
+
+
+def test_nobody_fits_is_waited_for_until_shortly_before_total(index: CapabilityIndex) -> None:
+    silence(index, "a", "b")
+    index.apply("gone", "c", b"")
+    by = chooser(index)
+    waits, now = [], NOW
+    while isinstance(found := step(decide(message(), leg(LegState.WAITING), by, now)), Delay):
+        waits.append(found.wait_ms)
+        index.pulse("a", "a.1", now, DRAINING)
+        index.pulse("b", "b.1", now, DRAINING)
+        now += found.wait_ms
+    assert waits[:6] == [200, 200, 400, 800, 1_600, 2_000]
+    assert max(waits) == 2_000
+    assert now == NOW + 29_500
+    assert isinstance(found, Finish)
+    assert found.code == "route.no_candidate"
+    assert found.details["candidates"] == 2
+    assert found.details["reasons"][0] == {"agent": "a", "filter": "ready", "reason": "draining"}
+
+
+def test_a_short_total_still_leaves_time_to_say_why(index: CapabilityIndex) -> None:
+    silence(index, "a", "b", "c")
+    short = message(total_at_ms=NOW + 1_000, first_at_ms=NOW + 1_000)
+    assert step(decide(short, None, chooser(index), NOW + 800)) == Delay(100)
+    assert finish(decide(short, None, chooser(index), NOW + 900)).code == "route.no_candidate"
+
+
+def test_a_loop_is_told_at_once(index: CapabilityIndex) -> None:
+    end = finish(decide(message(hops=frozenset("abc")), None, chooser(index), NOW))
+    assert (end.code, end.details["candidates"]) == ("loop.detected", 3)
+
+
+def test_somebody_who_got_past_the_path_is_waited_for(index: CapabilityIndex) -> None:
+    silence(index, "c")
+    assert isinstance(step(decide(message(hops=frozenset("ab")), None, chooser(index), NOW)), Delay)
+
+
+def test_full_inboxes_are_waited_for_unless_the_policy_rejects(index: CapabilityIndex) -> None:
+    full: dict[str, Any] = {"unfit": {"a": "full", "b": "full", "c": "gone"}}
+    assert isinstance(step(decide(message(), None, chooser(index), NOW, **full)), Delay)
+    policy(index, b'{"on_full":"reject"}')
+    end = finish(decide(message(), None, chooser(index), NOW, **full))
+    assert (end.code, end.retry_after_ms) == ("overloaded", 1_000)
+    gone: dict[str, Any] = {"unfit": dict.fromkeys("abc", "gone")}
+    assert isinstance(step(decide(message(), None, chooser(index), NOW, **gone)), Delay)
+
+
+@pytest.mark.parametrize(
+    ("now", "ttl", "code", "state"),
+    [(NOW + 30_000, 30_000, "timeout.total", "new"), (NOW + 500, 500, "ttl.expired", "new")],
+)
+def test_what_comes_too_late_ends(index: CapabilityIndex, now: int, ttl: int, code: str, state: str) -> None:
+    end = finish(decide(message(first_at_ms=NOW + ttl), None, chooser(index), now))
+    assert (end.code, end.details) == (code, {"state": state})
+
+
+def test_a_leg_that_was_handed_over_once_has_no_ttl_any_more(index: CapabilityIndex) -> None:
+    asked, now = message(first_at_ms=NOW + 500), NOW + 600
+    assert finish(decide(asked, leg(LegState.WAITING), chooser(index), now)).code == "ttl.expired"
+    assert isinstance(step(decide(asked, leg(LegState.WAITING, handed=True), chooser(index), now)), Deliver)
+
+
+def test_what_is_not_to_start_yet_waits(index: CapabilityIndex) -> None:
+    later = message(start_at_ms=NOW + 700, first_at_ms=NOW + 9_000, total_at_ms=NOW + 9_000)
+    assert step(decide(later, None, chooser(index), NOW)) == Delay(700)
+
+
+# ---------------------------------------------------------------- what came back
+RETURNED = leg(LegState.RETURNED, agent="a", hand="1-1", attempt=1, handed=True, tried=("a",), core=CORE)
+
+
+def test_a_returned_leg_waits_as_the_rules_of_retrying_say(index: CapabilityIndex) -> None:
+    assert step(decide(message(), RETURNED, chooser(index), NOW, retry=Retry(1_234))) == Delay(1_234)
+
+
+def test_a_returned_leg_ends_with_its_own_answer(index: CapabilityIndex) -> None:
+    end = finish(decide(message(), RETURNED, chooser(index), NOW, retry=Retry(ends=True, dead=True)))
+    assert (end.last, end.dead) == (True, True)
+    lost = finish(decide(message(), leg(LegState.RETURNED), chooser(index), NOW, retry=Retry(ends=True)))
+    assert (lost.code, lost.last, lost.details) == ("agent.lost", False, {"state": "returned"})
+
+
+def test_a_returned_leg_goes_at_once_to_somebody_fresh(index: CapabilityIndex) -> None:
+    for seed in range(20):
+        assert step(decide(message(), RETURNED, chooser(index, seed), NOW)) in (Deliver("b"), Deliver("c"))
+
+
+def test_elsewhere_is_never_the_same_again(index: CapabilityIndex) -> None:
+    silence(index, "b", "c")
+    assert step(decide(message(), RETURNED, chooser(index), NOW)) == Deliver("a")
+    assert finish(decide(message(), RETURNED, chooser(index), NOW, retry=Retry(elsewhere=True))).last
+    index.apply("state", "b/b.1", b"{}", NOW)
+    assert step(decide(message(), RETURNED, chooser(index), NOW, retry=Retry(elsewhere=True))) == Deliver("b")
+
+
+def test_a_leg_whose_agent_is_gone_waits_for_another_until_total_and_keeps_its_answer() -> None:
+    by, waiting = chooser(), leg(LegState.WAITING, agent="a", attempt=1, handed=True, core=CORE)
+    assert step(decide(message(), waiting, by, NOW + 10_000)) == Delay(2_000)
+    assert finish(decide(message(), waiting, by, NOW + 29_500)).last
+    unanswered = leg(LegState.RETURNED, agent="a")
+    assert step(decide(message(), unanswered, by, NOW + 10_000)) == Delay(2_000)
+    assert finish(decide(message(), unanswered, by, NOW + 29_500)).code == "route.no_candidate"
+
+
+@pytest.mark.parametrize("state", [LegState.RUNNING, LegState.DONE, LegState.HELD, LegState.PARKED])
+def test_other_states_are_left_alone(index: CapabilityIndex, state: LegState) -> None:
+    assert step(decide(message(), leg(state), chooser(index), NOW)) == Stay()
+
+
+# ---------------------------------------------------------------- what nobody picks up
+def queued(**fields: object) -> Any:
+    return leg(LegState.QUEUED, agent="a", hand="1-1", **fields)
+
+
+def test_a_backlog_moves_to_a_free_slot_only(index: CapabilityIndex) -> None:
+    index.pulse("b", "b.1", NOW, b'{"inflight":8}')
+    assert step(decide(message(), queued(), chooser(index), NOW)) == Move("c")
+    index.pulse("c", "c.1", NOW, b'{"inflight":9}')
+    choice = decide(message(), queued(), chooser(index), NOW)
+    assert step(choice) == Stay()
+    assert choice.why.counts["fit"] == 2
+
+
+@pytest.mark.parametrize("how", ["gone", "draining", "silent"])
+def test_from_an_inbox_that_nobody_reads_it_moves_to_anybody_who_fits(index: CapabilityIndex, how: str) -> None:
+    index.pulse("b", "b.1", NOW + 9, b'{"inflight":8}')
+    index.apply("gone", "c", b"")
+    now = NOW
+    if how == "gone":
+        index.apply("gone", "a", b"")
+    elif how == "draining":
+        silence(index, "a")
+    else:
+        now = NOW + 15_005
+    assert step(decide(message(), queued(), chooser(index), now)) == Move("b")
+
+
+@pytest.mark.parametrize(
+    ("fields", "asked", "now"),
+    [
+        ({"moves": 2}, {}, NOW),
+        ({}, {"scope": "all"}, NOW),
+        ({}, {}, NOW + 30_000),
+        ({}, {"hops": frozenset("bc")}, NOW),
+    ],
+)
+def test_it_stays(index: CapabilityIndex, fields: dict[str, object], asked: dict[str, Any], now: int) -> None:
+    assert step(decide(message(**asked), queued(**fields), chooser(index), now)) == Stay()
+
+
+def test_a_second_run_may_move_as_well(index: CapabilityIndex) -> None:
+    found = decide(message(), queued(handed=True, moves=1, attempt=1, tried=("b",)), chooser(index), NOW)
+    assert step(found) == Move("c")
+
+
+# ---------------------------------------------------------------- scope all
+def to_all(**fields: Any) -> Any:
+    return message(scope="all", **fields)
+
+
+def test_everybody_gets_a_leg_and_who_cannot_now_waits(index: CapabilityIndex) -> None:
+    silence(index, "b")
+    add(index, "d", "work", beat=None)
+    choice = decide(to_all(), None, chooser(index), NOW)
+    assert choice.steps == (Deliver("a"), Delay(200, "b"), Deliver("c"))
+    assert choice.why.strategy == "broadcast_all"
+    assert choice.why.counts == {"matched": 4, "fit": 3, "alive": 1}
+
+
+def test_too_many_are_told(index: CapabilityIndex) -> None:
+    index.apply("meta", "max_fanout", b"2")
+    end = finish(decide(to_all(), None, chooser(index), NOW))
+    assert (end.code, end.details) == ("target.too_many", {"matched": 3, "max_fanout": 2})
+    assert MAX_FANOUT == 1_000
+
+
+def test_a_large_broadcast_tells_only_twenty_candidates() -> None:
+    index = CapabilityIndex()
+    for at in range(50):
+        add(index, f"a{at:02}", "work")
+    choice = decide(to_all(), None, chooser(index), NOW)
+    assert len(choice.steps) == 50
+    assert len(choice.why.candidates) == len(choice.why.chosen) == 20
+
+
+def test_a_broadcast_to_nobody_waits_network_ms_on_leg_0(index: CapabilityIndex) -> None:
+    asked = to_all()
+    assert step(decide(asked, None, chooser(), NOW)) == Delay(200)
+    assert finish(decide(asked, leg(LegState.WAITING), chooser(), NOW + 3_000)).code == "route.not_found"
+    now = NOW + 20_000
+    assert finish(decide(to_all(start_at_ms=now - 3_000), None, chooser(index), now)).code == "route.no_candidate"
+
+
+def test_who_comes_in_time_takes_leg_0(index: CapabilityIndex) -> None:
+    policy(index, b'{"strategy":"broadcast_all"}')
+    assert isinstance(step(decide(to_all(), leg(LegState.WAITING), chooser(index), NOW + 1_000)), Deliver)
+
+
+def test_a_leg_of_a_broadcast_keeps_its_agent(index: CapabilityIndex) -> None:
+    waiting = leg(LegState.WAITING, agent="b", tried=("b",), core=CORE, handed=True)
+    assert step(decide(to_all(), waiting, chooser(index), NOW)) == Deliver("b")
+    silence(index, "b")
+    assert step(decide(to_all(), waiting, chooser(index), NOW)) == Delay(200, "b")
+    assert finish(decide(to_all(), waiting, chooser(index), NOW + 29_500)).last
+    returned = leg(LegState.RETURNED, agent="b", core=CORE)
+    assert step(decide(to_all(), returned, chooser(index), NOW, retry=Retry(900))) == Delay(900, "b")
+    index.apply("gone", "b", b"")
+    end = finish(decide(to_all(), waiting, chooser(index), NOW))
+    assert (end.code, end.details) == ("agent.lost", {"state": "waiting"})
+
+
+# ---------------------------------------------------------------- the message
+def test_a_message_is_made_of_an_envelope() -> None:
+    envelope = Envelope(
+        msg_id="a3f2c1e4-9b8d-4f3a-8c2e-1a2b3c4d5e6f",
+        type="event",
+        timestamp=1,
+        source=Source(agent_id="s", zone="z"),
+        target=Target(pattern="group:g", scope="all"),
+        traces=Traces(previous_hops=("x", "y")),
+    )
+    made = message_of(
+        envelope,
+        env="prod",
+        partition=3,
+        start_at_ms=1,
+        first_at_ms=2,
+        total_at_ms=3,
+        network_ms=4,
+        replies_to="r",
+    )
+    assert (made.pattern.name, made.scope, made.type, made.schema, made.zone) == ("g", "all", "event", None, "z")
+    assert (made.env, made.partition, made.hops, made.replies_to) == ("prod", 3, frozenset("xy"), "r")
+    assert (made.start_at_ms, made.first_at_ms, made.total_at_ms, made.network_ms) == (1, 2, 3, 4)
+
+
+def test_a_busy_agent_is_still_read(index: CapabilityIndex) -> None:
+    index.pulse("a", "a.1", NOW, b'{"state":"busy","inflight":8}')
+    for agent_id in ("b", "c"):
+        index.pulse(agent_id, f"{agent_id}.1", NOW, b'{"inflight":8}')
+    assert step(decide(message(), queued(), chooser(index), NOW)) == Stay()
+    assert Beat().state == "ready"
