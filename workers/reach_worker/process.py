@@ -1,0 +1,154 @@
+"""One worker: waits for Redis, runs the services of its roles, and ends cleanly when it is told to."""
+
+import asyncio
+import logging
+import os
+import random
+import signal
+from collections.abc import Mapping
+
+import uvloop
+
+from reach import ids
+from reach.backend import open_backend
+from reach.backend.port import Backend
+from reach.clock import Clock, SystemClock
+from reach.errors import BackendError, ConfigError
+from reach.service import Supervisor, pause_ms
+from reach.settings import Settings, safe_url
+from reach_worker.health import Health, HealthServer, Tick
+from reach_worker.roles import Work, make_work
+
+log = logging.getLogger("reach_worker")
+
+DEFAULT_HEALTH_PORT = 8080
+LOG_EVERY_MS = 10_000
+
+
+class Worker:
+    """A worker process. `run` returns when `stop` was asked for and everything has ended."""
+
+    def __init__(self, settings: Settings, environ: Mapping[str, str], clock: Clock | None = None) -> None:
+        self.settings = settings
+        self._environ = environ
+        self._clock: Clock = clock or SystemClock()
+        self.worker_id = settings.worker_id or ids.new_instance_id(settings.node_id, self._clock.wall_ms())
+        self.health = Health(self._clock)
+        self._stop = asyncio.Event()
+        self._rng = random.Random()  # noqa: S311 - jitter, no secret
+
+    def stop(self) -> None:
+        """Ask it to drain and end. Safe from a signal handler of the loop; twice is once."""
+        self._stop.set()
+
+    async def run(self) -> None:
+        """Serve until `stop`, then drain: read nothing more, finish what is under way, write the last records.
+
+        Raises:
+            ConfigError: Nothing was started: an address or port that cannot be used, or an extra that is missing.
+        """
+        server = HealthServer(self.health, self.settings.health_host, self.settings.health_port)
+        backend = open_backend(self.settings.redis_url, env=self.settings.env)
+        try:
+            await self._listen(server)
+            if await self._open(backend):
+                await self._serve(backend)
+        finally:
+            await server.stop()
+            await backend.close()
+
+    async def _serve(self, backend: Backend) -> None:
+        work = make_work(backend, self.settings, worker_id=self.worker_id, environ=self._environ)
+        supervisor = Supervisor((Tick(), *work.services), clock=self._clock)
+        self.health.pulses = supervisor.pulses
+        self.health.needed = work.needed
+        supervisor.start()
+        try:
+            self.health.state = "running"
+            log.info(
+                "serving",
+                extra={**self._facts(), "partitions": list(work.partitions), "durability": backend.durability},
+            )
+            await self._stop.wait()
+            self.health.state = "draining"
+            log.info("draining", extra={"worker": self.worker_id, "drain_ms": self.settings.drain_ms})
+        finally:
+            await supervisor.stop(self.settings.drain_ms)
+            await self._finish(work)
+
+    async def _finish(self, work: Work) -> None:
+        lost = await work.hops.close()
+        for close in work.closers:
+            await close()
+        log.info("stopped", extra={"worker": self.worker_id, "records_lost": lost})
+
+    async def _listen(self, server: HealthServer) -> None:
+        if not self.settings.health_port:
+            return
+        try:
+            port = await server.start()
+        except OSError as error:
+            # The default port on a machine with several workers: only the first can have it. One that was asked for must be had.
+            if self.settings.health_port != DEFAULT_HEALTH_PORT:
+                raise ConfigError(f"--health-port {self.settings.health_port}: {error.strerror or error}") from error
+            log.warning("no health server: the default port is taken", extra={"port": DEFAULT_HEALTH_PORT})
+        else:
+            log.info("health", extra={"port": port})
+
+    async def _open(self, backend: Backend) -> bool:
+        """Wait for Redis, however long. False: told to stop before it came."""
+        failures, logged_at_ms = 0, 0
+        while not self._stop.is_set():
+            try:
+                await backend.open()
+                return True
+            except BackendError as error:
+                failures += 1
+                now = self._clock.monotonic_ms()
+                if failures == 1 or now - logged_at_ms >= LOG_EVERY_MS:
+                    logged_at_ms = now
+                    log.warning("waiting for redis", extra={**self._facts(), "error": str(error), "failures": failures})
+            try:
+                async with asyncio.timeout(pause_ms(failures, self._rng) / 1000):
+                    await self._stop.wait()
+            except TimeoutError:
+                continue
+        return False
+
+    def _facts(self) -> dict[str, object]:
+        settings = self.settings
+        return {
+            "worker": self.worker_id,
+            "env": settings.env,
+            "roles": list(settings.roles),
+            "redis_url": safe_url(settings.redis_url),
+            "pid": os.getpid(),
+        }
+
+
+def run(settings: Settings, environ: Mapping[str, str]) -> int:
+    """Run a worker in this process on uvloop until SIGTERM or SIGINT; a second signal ends it at once. The exit status.
+
+    Raises:
+        ConfigError: As `Worker.run`.
+    """
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(_main(settings, environ))
+
+
+async def _main(settings: Settings, environ: Mapping[str, str]) -> int:
+    worker = Worker(settings, environ)
+    asked = 0
+
+    def on_signal() -> None:
+        nonlocal asked
+        asked += 1
+        if asked > 1:
+            os._exit(1)  # at once: what is pending is claimed by another worker
+        worker.stop()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, on_signal)
+    await worker.run()
+    return 0
