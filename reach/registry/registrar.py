@@ -35,7 +35,7 @@ class _Named(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 class _Capabilities(_Named, frozen=True, kw_only=True, forbid_unknown_fields=True):
     capabilities: msgspec.Raw
-    accepts: msgspec.Raw | None = None
+    accepts: msgspec.Raw = msgspec.Raw()
 
 
 class _Cancel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -152,7 +152,7 @@ class Registrar:
         fields.pop("v", None)
         fields["instance_id"] = msgspec.Raw(msgspec.json.encode(asked.instance_id))
         fields["capabilities"] = asked.capabilities
-        if asked.accepts is not None:
+        if bytes(asked.accepts):
             fields["accepts"] = asked.accepts
         return await self._register(records.read_registration(fields, env=self._backend.env), "done")
 
@@ -237,8 +237,5 @@ def _reply_to(data: bytes) -> str:
 
 
 def _text(raw: msgspec.Raw | None) -> str | None:
-    try:
-        said = msgspec.json.decode(raw) if raw is not None else None
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return None
+    said = msgspec.json.decode(raw) if raw is not None else None
     return said[:128] if isinstance(said, str) else None

@@ -1,0 +1,158 @@
+"""The watcher keeps the index true: changes at once, beats once a second, a snapshot after anything that was missed."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from reach.backend.memory_backend import MemoryBackend
+from reach.errors import BackendUnavailable
+from reach.registry.watcher import POLL_MS, Watcher
+from reach.routing.index import CapabilityIndex
+from reach.routing.pattern import parse
+from tests.unit.registry.place import Place, until_waiting
+
+WORK = [{"name": "work"}]
+
+
+def watching(place: Place, before: Callable[[str], None] | None = None) -> Watcher:
+    backend = MemoryBackend(env="dev", store=place.store, before_step=before)
+    return Watcher(backend, CapabilityIndex(), clock=place.clock)
+
+
+def seen(watcher: Watcher) -> list[tuple[str, str]]:
+    since_ms = watcher.index.alive_since_ms(watcher.now_ms())
+    return [(agent.agent_id, agent.state(since_ms)) for agent in watcher.index.match(parse("capability:work"))]
+
+
+async def step(place: Place, watcher: Watcher, ms: int = POLL_MS) -> None:
+    """One run in which nothing is told and `ms` go by."""
+    run = asyncio.ensure_future(watcher.run_once())
+    await until_waiting(place.clock)
+    place.clock.advance(ms)
+    await run
+
+
+@pytest.fixture
+def place() -> Place:
+    return Place()
+
+
+async def test_it_starts_from_what_there_is(place: Place) -> None:
+    await place.register(capabilities=WORK)
+    await place.backend.set_meta("routes", "capability:work", b'{"strategy":"direct"}')
+    await place.backend.set_meta("meta", "max_fanout", b"3")
+    watcher = watching(place)
+    before = watcher.loaded
+    assert await watcher.run_once() == {"loaded": 1, "beats": 1}
+    assert (before, watcher.loaded) == (False, True)
+    await watcher.wait_loaded()
+    assert seen(watcher) == [("a", "ready")]
+    assert watcher.index.policy("capability:work").strategy == "direct"
+    assert watcher.index.setting("max_fanout", 0) == 3
+    assert watcher.now_ms() == place.clock.wall_ms()
+    place.clock.advance(400)
+    assert watcher.now_ms() == place.clock.wall_ms()
+
+
+async def test_a_registration_is_seen_at_once_with_its_first_beat(place: Place) -> None:
+    watcher = watching(place)
+    await watcher.run_once()
+    run = asyncio.ensure_future(watcher.run_once())
+    await until_waiting(place.clock)
+    await place.register(capabilities=WORK)
+    assert await run == {"changes": 1}
+    assert seen(watcher) == [("a", "ready")]
+
+
+async def test_every_kind_of_change_is_followed(place: Place) -> None:
+    watcher = watching(place)
+    await watcher.run_once()
+    await place.register(capabilities=WORK, accepts=[{"type": "own"}])
+    await place.register("b", "i1", capabilities=WORK)
+    await place.backend.beat("a", "i1", b'{"state":"draining"}')
+    await place.backend.set_meta("types", "more", b"1")
+    await place.backend.set_meta("meta", "max_fanout", b"9")
+    await place.ask({"op": "leave", "agent_id": "b", "instance_id": "i1"})
+    await watcher.run_once()
+    assert seen(watcher) == [("a", "draining")]
+    assert watcher.index.types >= {"own", "more"}
+    assert watcher.index.setting("max_fanout", 0) == 9
+
+
+async def test_beats_come_once_a_second_and_silence_is_noticed(place: Place) -> None:
+    await place.register(capabilities=WORK)
+    await place.register("b", "i1", capabilities=WORK)
+    watcher = watching(place)
+    await watcher.run_once()
+    for _ in range(16):
+        await step(place, watcher)
+        await place.backend.beat("a", "i1", b"{}")
+    assert seen(watcher) == [("a", "ready"), ("b", "silent")]
+    for _ in range(46):
+        await step(place, watcher)
+        await place.backend.beat("a", "i1", b"{}")
+    assert watcher.index.agents["b"].instances == {}
+
+
+async def test_a_gap_in_the_versions_means_a_new_snapshot(place: Place) -> None:
+    await place.register(capabilities=WORK)
+    watcher = watching(place)
+    await watcher.run_once()
+    place.store.clear()  # FLUSHALL
+    place.clock.advance(10)
+    await place.register("b", "i1", capabilities=WORK)
+    await place.register("c", "i1", capabilities=WORK)
+    assert await watcher.run_once() == {"loaded": 2, "beats": 2}
+    assert seen(watcher) == [("b", "ready"), ("c", "ready")]
+
+
+async def test_after_a_lost_server_it_starts_anew(place: Place) -> None:
+    down = False
+
+    def fail(name: str) -> None:
+        if down:
+            raise BackendUnavailable(f"{name}: down")
+
+    watcher = watching(place, fail)
+    await watcher.run_once()
+    down = True
+    with pytest.raises(BackendUnavailable):
+        await watcher.run_once()
+    assert watcher.loaded, "what was known still serves"
+    await place.register(capabilities=WORK)
+    down = False
+    assert await watcher.run_once() == {"loaded": 1, "beats": 1}
+    assert seen(watcher) == [("a", "ready")]
+
+
+async def test_after_a_stall_nobody_becomes_suspect_for_15_s(place: Place) -> None:
+    await place.register(capabilities=WORK)
+    await place.register("b", "i1", capabilities=WORK)
+    watcher = watching(place)
+    await watcher.run_once()
+    await step(place, watcher, 40_000)
+    assert seen(watcher) == [("a", "ready"), ("b", "ready")]
+    await place.backend.beat("a", "i1", b"{}")
+    for _ in range(14):
+        await step(place, watcher)
+    assert seen(watcher) == [("a", "ready"), ("b", "ready")]
+    for _ in range(2):
+        await place.backend.beat("a", "i1", b"{}")
+        await step(place, watcher)
+    assert seen(watcher) == [("a", "ready"), ("b", "silent")]
+
+
+async def test_when_the_clock_goes_back_new_beats_still_count(place: Place) -> None:
+    await place.register(capabilities=WORK)
+    await place.register("b", "i1", capabilities=WORK)
+    watcher = watching(place)
+    await watcher.run_once()
+    place.clock.advance(-3_600_000)
+    await step(place, watcher)
+    for _ in range(40):
+        await place.backend.beat("a", "i1", b"{}")
+        await step(place, watcher)
+    assert seen(watcher)[0] == ("a", "ready")
+    assert watcher.index.agents["a"].last_beat_ms() <= place.clock.wall_ms()
+    assert watcher.now_ms() == place.clock.wall_ms()
