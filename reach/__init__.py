@@ -1,1 +1,58 @@
 """reach: a message broker layer for systems of AI agents, on Redis Streams."""
+
+from reach.envelope.message import Envelope
+from reach.envelope.receipt import Status
+from reach.errors import (
+    BackendDenied,
+    BackendError,
+    BackendFull,
+    BackendUnavailable,
+    Cancelled,
+    ConfigError,
+    EnvelopeError,
+    HandlerFailed,
+    NoRoute,
+    Overloaded,
+    ReachError,
+    RegistrationRefused,
+    Rejected,
+    Timeout,
+)
+from reach.sdk.agent import Agent
+from reach.sdk.client import Reach
+from reach.sdk.context import Context
+from reach.sdk.handle import Handle, LegStatus, MessageStatus
+from reach.sdk.outcome import Reject, Result, Retry
+from reach.sdk.pending import Progress
+from reach.sdk.receipts import Receipt, Receipts
+
+__all__ = [
+    "Agent",
+    "BackendDenied",
+    "BackendError",
+    "BackendFull",
+    "BackendUnavailable",
+    "Cancelled",
+    "ConfigError",
+    "Context",
+    "Envelope",
+    "EnvelopeError",
+    "Handle",
+    "HandlerFailed",
+    "LegStatus",
+    "MessageStatus",
+    "NoRoute",
+    "Overloaded",
+    "Progress",
+    "Reach",
+    "ReachError",
+    "Receipt",
+    "Receipts",
+    "RegistrationRefused",
+    "Reject",
+    "Rejected",
+    "Result",
+    "Retry",
+    "Status",
+    "Timeout",
+]

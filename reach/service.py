@@ -98,6 +98,7 @@ class Supervisor:
                 task.cancel()
         if left:
             await asyncio.wait(left)
+        if left and drain_ms > 0:  # with no time to drain, cutting off is what was asked for
             log.warning("cut off", extra={"services": sorted(self._tasks[task] for task in left), "drain_ms": drain_ms})
         self._tasks.clear()
         return not left

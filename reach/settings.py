@@ -4,6 +4,7 @@ An option wins over its environment variable, which wins over the default; an em
 from the table.
 """
 
+import os
 import re
 import socket
 from collections.abc import Callable, Mapping
@@ -91,6 +92,11 @@ def otlp_wanted(environ: Mapping[str, str]) -> bool:
     if environ.get("OTEL_SDK_DISABLED", "").lower() == "true":
         return False
     return bool(environ.get("OTEL_EXPORTER_OTLP_ENDPOINT") or environ.get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"))
+
+
+def of_this_process(options: Mapping[str, object] | None = None) -> Settings:
+    """`load` from the environment of this process: for programs that hand over none of their own."""
+    return load(os.environ, options)
 
 
 def default_node_id(host: str) -> str:

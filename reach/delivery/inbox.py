@@ -1,0 +1,231 @@
+"""The agent's side of a message: wait at the bell, take, hold, settle.
+
+What is held is known by its hand. After any lost connection the next take names what is held, so that work whose reply was swallowed on
+the way comes again, and comes to nobody twice.
+"""
+
+import asyncio
+import logging
+import threading
+from collections.abc import Iterable, Mapping
+
+from reach.backend.port import Backend
+from reach.backend.steps import Answer, Settlement, SettleVerdict, Taken
+from reach.clock import Clock
+from reach.errors import BackendError, ReachError
+from reach.service import Report
+
+log = logging.getLogger("reach.agent")
+
+MAX_BATCH = 100
+#: how long after its total a result that cannot be written is still tried: the ledger has ended the message by then
+GIVE_UP_AFTER_MS = 60_000
+
+Hands = dict[int, dict[str, list[str]]]
+"""partition -> lane -> hands."""
+
+
+class Unsettled:
+    """A result on its way to the ledger."""
+
+    __slots__ = ("done", "give_up_at_ms", "settlement", "taken")
+
+    def __init__(self, taken: Taken, settlement: Settlement, give_up_at_ms: int) -> None:
+        self.taken = taken
+        self.settlement = settlement
+        self.give_up_at_ms = give_up_at_ms
+        self.done: asyncio.Future[SettleVerdict] = asyncio.get_running_loop().create_future()
+
+
+class Inbox:
+    """One instance's inbox over all partitions. For one event loop; `holds` may be called from other threads.
+
+    It is also the service that writes results: those that come while a write is under way go with the next one.
+    """
+
+    name = "settle"
+    interval_ms = 0
+
+    def __init__(self, backend: Backend, agent_id: str, instance_id: str, clock: Clock) -> None:
+        self.agent_id = agent_id
+        self.instance_id = instance_id
+        self._backend = backend
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._held: dict[tuple[int, str], str] = {}
+        self._cursors: dict[int, Mapping[str, str]] = {}
+        self._unsure: set[int] = set()
+        self._buffer: list[Taken] = []
+        self._first = 0
+        self._unsettled: dict[int, list[Unsettled]] = {}
+        self._work = asyncio.Event()
+
+    # ------------------------------------------------------------ take
+
+    async def take(self, free: int) -> list[Taken]:
+        """Take at most `free` messages, from each partition in turn. Cancelling is not safe: what was taken would lie until its lease ends.
+
+        Raises:
+            BackendError: Nothing could be taken; what may have been is named by the next take.
+        """
+        count = self._backend.partitions
+        self._first = (self._first + 1) % count
+        for step in range(count):
+            left = free - len(self._buffer)
+            if left <= 0:
+                break
+            try:
+                await self._take_from((self._first + step) % count, left)
+            except BackendError:
+                self.connection_lost()
+                if not self._buffer:
+                    raise
+                break
+        taken, self._buffer = self._buffer, []
+        return taken
+
+    async def _take_from(self, partition: int, free: int) -> None:
+        for _ in range(2):
+            unsure = partition in self._unsure
+            held = self._hands_of(partition) if unsure else None
+            result = await self._backend.take(partition, self.agent_id, self.instance_id, free, held)
+            if not result.gone:
+                break
+            log.warning("inbox gone", extra={"agent": self.agent_id, "partition": partition})
+            await self._backend.open_inbox(partition, self.agent_id)
+        else:
+            return
+        if unsure:
+            self._unsure.discard(partition)
+        with self._lock:
+            for taken in result.taken:
+                self._held[partition, taken.hand] = taken.lane
+        self._buffer.extend(result.taken)
+        self._cursors[partition] = result.cursors
+
+    def _hands_of(self, partition: int) -> list[str]:
+        with self._lock:
+            return [hand for where, hand in self._held if where == partition]
+
+    async def wait(self, block_ms: int) -> bool:
+        """The bell: True when something may lie behind what was read, False after `block_ms`. Cancelling is safe.
+
+        Raises:
+            BackendError: It could not be heard.
+        """
+        if len(self._cursors) < self._backend.partitions:
+            return True
+        try:
+            return await self._backend.ring(self.agent_id, self._cursors, block_ms)
+        except BackendError:
+            self.connection_lost()
+            raise
+
+    def connection_lost(self) -> None:
+        """A reply may have been swallowed: from now on each partition's next take names what is held."""
+        self._unsure.update(range(self._backend.partitions))
+
+    # ------------------------------------------------------------ hold
+
+    def holds(self) -> Hands:
+        """What must be renewed. Safe from any thread."""
+        hands: Hands = {}
+        with self._lock:
+            for (partition, hand), lane in self._held.items():
+                hands.setdefault(partition, {}).setdefault(lane, []).append(hand)
+        return hands
+
+    def forget(self, taken: Taken) -> None:
+        """It is no longer ours: lost, cancelled or settled. Twice is once."""
+        with self._lock:
+            self._held.pop((taken.partition, taken.hand), None)
+
+    # ------------------------------------------------------------ settle
+
+    async def settle(self, taken: Taken, answer: Answer, *, wait_ms: int = -1) -> SettleVerdict:
+        """Give the answer, and wait until the ledger has it. An unknown outcome is written again: the same answer is no news.
+
+        Args:
+            taken: What was taken.
+            answer: How it ended.
+            wait_ms: >= 0: a return that burns no attempt and waits so long; 0 hands back.
+
+        Returns:
+            done, or `stale` (the ledger has ended or moved it), or `unknown` (it has forgotten it, or could not be reached for too long).
+
+        Cancelling does not take the answer back.
+        """
+        settlement = Settlement(
+            msg_id=taken.msg_id,
+            leg=taken.leg,
+            hand=taken.hand,
+            answer=answer,
+            instance=self.instance_id,
+            wait_ms=wait_ms,
+        )
+        left_ms = max(taken.total_at_ms - taken.now_ms, 0) + GIVE_UP_AFTER_MS
+        item = Unsettled(taken, settlement, self._clock.monotonic_ms() + left_ms)
+        self._unsettled.setdefault(taken.partition, []).append(item)
+        self._work.set()
+        return await asyncio.shield(item.done)
+
+    @property
+    def unsettled(self) -> int:
+        """How many answers are not written yet."""
+        return sum(map(len, self._unsettled.values()))
+
+    async def run_once(self) -> Report:
+        """Write the answers that wait, or wait for one. Cancelling is safe: what was not acknowledged is written again."""
+        await self._work.wait()
+        self._work.clear()
+        written = 0
+        try:
+            for partition, waiting in list(self._unsettled.items()):
+                while waiting:
+                    batch = waiting[:MAX_BATCH]
+                    self._close(waiting, batch, await self._write(partition, batch))
+                    written += len(batch)
+        except BaseException:
+            self._work.set()
+            self._give_up()
+            raise
+        return {"settled": written}
+
+    async def _write(self, partition: int, batch: list[Unsettled]) -> Iterable[SettleVerdict]:
+        try:
+            return await self._backend.settle(partition, self.agent_id, [item.settlement for item in batch])
+        except BackendError as error:
+            self.connection_lost()
+            if error.retryable:
+                raise
+            if len(batch) > 1:  # one bad key must not hold up the others
+                return [verdict for item in batch for verdict in await self._write(partition, [item])]
+            self._say("answer refused", batch[0], error)
+            return ["unknown"]
+
+    def _close(self, waiting: list[Unsettled], batch: list[Unsettled], verdicts: Iterable[SettleVerdict]) -> None:
+        del waiting[: len(batch)]
+        for item, verdict in zip(batch, verdicts, strict=True):
+            self.forget(item.taken)
+            if not item.done.done():
+                item.done.set_result(verdict)
+
+    def _give_up(self) -> None:
+        now = self._clock.monotonic_ms()
+        for waiting in self._unsettled.values():
+            late = [item for item in waiting if now >= item.give_up_at_ms]
+            for item in late:
+                waiting.remove(item)
+                self._say("answer given up", item, None)
+                self.forget(item.taken)
+                item.done.set_result("unknown")
+
+    def _say(self, event: str, item: Unsettled, error: ReachError | None) -> None:
+        log.error(
+            event,
+            extra={
+                "agent": self.agent_id,
+                "msg_id": item.taken.msg_id,
+                "error": error.code if error else "unreachable",
+            },
+        )

@@ -1,0 +1,231 @@
+"""Beats and renewals: what says that an instance lives, and keeps what it holds.
+
+On a server it runs in a thread of its own, with a loop and a backend of its own, so that a handler that blocks the event loop is busy and
+not dead. Beats only steer routing; possession of work is judged by the leases.
+"""
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable
+
+from reach.backend.port import Backend
+from reach.clock import Clock, SystemClock
+from reach.delivery.inbox import Hands
+from reach.envelope.records import encode_beat
+from reach.envelope.registration import Beat
+from reach.errors import BackendError, BackendUnavailable
+from reach.service import Report, Supervisor
+
+log = logging.getLogger("reach.agent")
+
+EVERY_MS = 5_000
+AGAIN_MS = 1_000  # after a failure: 3 s after Redis is back everything must be renewed
+TICK_MS = 250
+CALL_MS = 2_000
+BLOCKED_MS = 1_000
+STOP_S = 5.0
+
+
+class Pulse:
+    """The service: one run is one tick. For one event loop, its own or the agent's."""
+
+    name = "pulse"
+    interval_ms = 0
+
+    def __init__(
+        self,
+        backend: Backend,
+        agent_id: str,
+        instance_id: str,
+        *,
+        clock: Clock,
+        sample: Callable[[], Beat],
+        holds: Callable[[], Hands],
+        on_lost: Callable[[int, str], None],
+        on_unknown: Callable[[], None],
+    ) -> None:
+        """The callables may be called from another thread than theirs.
+
+        Args:
+            backend: Open; of this loop alone when the loop is a thread's own.
+            agent_id: Whose pulse.
+            instance_id: Whose pulse.
+            clock: For waiting.
+            sample: How the instance is now.
+            holds: What must be renewed.
+            on_lost: A hand (partition, hand) that is no longer held.
+            on_unknown: The registry does not know this agent.
+        """
+        self._backend = backend
+        self._agent_id = agent_id
+        self._instance_id = instance_id
+        self._clock = clock
+        self._sample = sample
+        self._holds = holds
+        self._on_lost = on_lost
+        self._on_unknown = on_unknown
+        self._wake = asyncio.Event()
+        self._beat_at_ms = self._renew_at_ms = self._changed_at_ms = 0
+        self._told: tuple[str, str | None] = ("", None)
+
+    def wake(self) -> None:
+        """Look now: something has changed. From the pulse's own loop."""
+        self._wake.set()
+
+    async def run_once(self) -> Report:
+        """Wait for the next tick, renew and beat where it is time. Twice does no harm."""
+        cancel = self._clock.call_later(TICK_MS, self._wake.set)
+        try:
+            await self._wake.wait()
+        finally:
+            cancel()
+            self._wake.clear()
+        now = self._clock.monotonic_ms()
+        lost = 0
+        if now >= self._renew_at_ms:
+            self._renew_at_ms = now + AGAIN_MS
+            lost = await self._renew()
+            self._renew_at_ms = now + EVERY_MS
+        beat = self._sample()
+        if now >= self._beat_at_ms or self._has_changed(beat, now):
+            self._beat_at_ms = now + AGAIN_MS
+            await self._beat(beat)
+            self._beat_at_ms = now + EVERY_MS
+        return {"lost": lost} if lost else {}
+
+    def _has_changed(self, beat: Beat, now: int) -> bool:
+        if (beat.state, beat.reason) == self._told:
+            return False
+        # Between ready and busy it may go back and forth with every message; what takes the agent out of routing is told at once.
+        calm = {beat.state, self._told[0]} <= {"ready", "busy"}
+        return not calm or now - self._changed_at_ms >= AGAIN_MS
+
+    async def _renew(self) -> int:
+        lost = 0
+        for partition, lanes in self._holds().items():
+            async with _bounded():
+                still = await self._backend.renew(partition, self._agent_id, self._instance_id, lanes)
+            for hand in {hand for hands in lanes.values() for hand in hands} - still:
+                lost += 1
+                self._on_lost(partition, hand)
+        return lost
+
+    async def _beat(self, beat: Beat) -> None:
+        async with _bounded():
+            result = await self._backend.beat(self._agent_id, self._instance_id, encode_beat(beat))
+        self._told = (beat.state, beat.reason)
+        self._changed_at_ms = self._clock.monotonic_ms()
+        if not result.known:
+            self._on_unknown()
+
+
+class _bounded:  # noqa: N801  reads as a statement
+    """A call that hangs is a failure: the next one goes by a new connection. Real time, since what hangs is a socket."""
+
+    async def __aenter__(self) -> None:
+        self._scope = asyncio.timeout(CALL_MS / 1000)
+        await self._scope.__aenter__()
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        try:
+            await self._scope.__aexit__(kind, error, None)
+        except TimeoutError:
+            raise BackendUnavailable(f"no answer within {CALL_MS} ms") from error
+
+
+class PulseThread:
+    """A pulse in a thread of its own, which also sees whether the agent's loop still turns."""
+
+    def __init__(self, make_backend: Callable[[], Backend], make_pulse: Callable[[Backend], Pulse], name: str) -> None:
+        """To be made in the agent's loop. `make_backend` is called in the thread."""
+        self._make_backend = make_backend
+        self._make_pulse = make_pulse
+        self._agent_loop = asyncio.get_running_loop()
+        self._ended = self._agent_loop.create_future()
+        self._stop = asyncio.Event()
+        self._ready = threading.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._pulse: Pulse | None = None
+        self._clock = SystemClock()
+        self._asked_at_ms: int | None = None
+        self._thread = threading.Thread(target=self._run, name=f"reach-pulse {name}", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    @property
+    def blocked(self) -> bool:
+        """Whether the agent's loop has not turned for over a second. Asked by the pulse; each asking is also the next question."""
+        now = self._clock.monotonic_ms()
+        asked = self._asked_at_ms
+        if asked is None:
+            self._asked_at_ms = now
+            try:
+                self._agent_loop.call_soon_threadsafe(self._turned)
+            except RuntimeError:  # the loop is closed: the agent has gone without a farewell
+                return True
+            return False
+        return now - asked > BLOCKED_MS
+
+    def _turned(self) -> None:
+        self._asked_at_ms = None
+
+    def wake(self) -> None:
+        """Make the pulse look now. From any thread."""
+        loop, pulse = self._loop, self._pulse
+        if loop is not None and pulse is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(pulse.wake)
+
+    async def stop(self) -> None:
+        """End the thread and wait for its end, at most 5 s. Twice is once."""
+        self._ready.wait(STOP_S)
+        loop = self._loop
+        if loop is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(self._stop.set)
+        try:
+            async with asyncio.timeout(STOP_S):
+                await asyncio.shield(self._ended)
+        except TimeoutError:
+            log.warning("the pulse's thread did not end", extra={"of": self._thread.name})
+            return
+        self._thread.join(STOP_S)
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._main())
+        finally:
+            self._ready.set()
+            if not self._agent_loop.is_closed():
+                self._agent_loop.call_soon_threadsafe(self._finish)
+
+    def _finish(self) -> None:
+        if not self._ended.done():
+            self._ended.set_result(None)
+
+    async def _main(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._ready.set()
+        backend = self._make_backend()
+        try:
+            if not await self._open(backend):
+                return
+            self._pulse = self._make_pulse(backend)
+            async with Supervisor([self._pulse], clock=self._clock) as supervisor:
+                await self._stop.wait()
+                await supervisor.stop(drain_ms=0)
+        finally:
+            await backend.close()
+
+    async def _open(self, backend: Backend) -> bool:
+        failures = 0
+        while not self._stop.is_set():
+            try:
+                await backend.open()
+                return True
+            except BackendError as error:
+                failures += 1
+                log.info("pulse cannot connect", extra={"error": error.code, "failures": failures})
+                await self._clock.sleep(min(100 * failures, AGAIN_MS))
+        return False

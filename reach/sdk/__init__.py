@@ -1,0 +1,1 @@
+"""What a program uses: a client that sends, an agent that handles. The public names are in `reach`."""

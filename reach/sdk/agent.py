@@ -1,0 +1,373 @@
+"""An agent: handlers, what is declared of them, and the process that runs them."""
+
+import asyncio
+import contextlib
+import signal
+import threading
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Self, TypeVar
+
+import uvloop
+
+from reach import ids, settings
+from reach.envelope.registration import Accept, Capability, Registration, problems_of
+from reach.errors import ConfigError
+from reach.sdk.client import sender_ids
+from reach.sdk.durations import Duration, maybe_ms, to_ms
+from reach.sdk.embedded import shared_place
+from reach.sdk.handlers import Function, Handler, Handlers, read_handler
+from reach.sdk.places import Place, RedisPlace
+from reach.sdk.runtime import AgentRun, ReadyCheck, until_refused_or
+
+F = TypeVar("F", bound=Callable[..., Any])
+R = TypeVar("R", bound=Callable[[], Any])
+
+GRACE_S = 10.0
+
+
+class Agent:
+    """Declares what it can do, and does it.
+
+    Args:
+        agent_id: Its name, the unit of choice. `{instance}` in it makes every process an agent of its own (`refund-{instance}`), so that
+            replicas can be chosen between; without it, all processes compete for one inbox.
+        capabilities: Capabilities that are declared without a handler of their own (messages go by type).
+        groups: The groups that it belongs to.
+        concurrency: How many messages it handles at once.
+        description: For capabilities that have none.
+        zone: Where it stands.
+        max_process: How long a run may take between two signs of life, seconds or timedelta; raises the caller's default timeouts.
+        weight: Its share where agents are drawn by weight.
+        tier: For tiered routing.
+        cost: Of one message, in the unit of your choice.
+        rate_limit: Messages per second.
+        endpoint: Where else it can be reached, for people.
+        token: Where the env demands one.
+
+    Raises:
+        ConfigError: All that cannot be used, at once.
+    """
+
+    def __init__(
+        self,
+        agent_id: str,
+        *,
+        capabilities: Iterable[str | Capability] = (),
+        groups: Sequence[str] = (),
+        concurrency: int = 8,
+        description: str = "",
+        zone: str | None = None,
+        max_process: Duration | None = None,
+        weight: float = 1,
+        tier: str | int | None = None,
+        cost: float | None = None,
+        rate_limit: float | None = None,
+        endpoint: str | None = None,
+        token: str | None = None,
+    ) -> None:
+        self.template = agent_id
+        self.description = description
+        self._handlers = Handlers()
+        self._ready: ReadyCheck | None = None
+        self._runs: list[AgentRun] = []
+        example, self._name = sender_ids(agent_id)
+        self._declared = Registration(
+            agent_id=example or agent_id,
+            instance_id="unborn",
+            groups=tuple(groups),
+            capabilities=tuple(Capability(name=c) if isinstance(c, str) else c for c in capabilities),
+            concurrency=concurrency,
+            zone=zone,
+            max_process_ms=maybe_ms(max_process, "max_process"),
+            weight=weight,
+            tier=tier,
+            cost=cost,
+            rate_limit=rate_limit,
+            endpoint=endpoint,
+            token=token,
+        )
+        problems = problems_of(self._declared, env=self._declared.env)
+        if problems:
+            text = "; ".join(f"{problem.field}: {problem.message}" for problem in problems)
+            raise ConfigError(f"agent {agent_id!r}: {text}", details={"problems": [p.field for p in problems]})
+
+    # ------------------------------------------------------------ handlers
+
+    def capability(
+        self,
+        name: str,
+        *,
+        schema: str | None = None,
+        type: str = "request",
+        description: str = "",
+        examples: Iterable[Any] = (),
+        max_process: Duration | None = None,
+    ) -> Callable[[F], F]:
+        """Decorate the handler of a capability: `async def refund(body: RefundRequest, ctx: Context) -> RefundResult`.
+
+        The body is read as its annotation says: Struct, dataclass, TypedDict, pydantic model, dict, anything that JSON is. A plain `def`
+        runs in a thread. The handler may raise Retry or Reject, and return a Result; any other exception is `handler.error`, retried.
+
+        Args:
+            name: The capability.
+            schema: The schema that it takes; two schemas of one capability are two handlers side by side.
+            type: The message type.
+            description: For people and for ranking; the docstring's first line where absent.
+            examples: Of what can be asked.
+            max_process: As the agent's, for this capability.
+
+        Raises:
+            TypeError: The function cannot be a handler.
+            ValueError: A name breaks the grammar, or there is a handler for the same.
+        """
+
+        def add(function: F) -> F:
+            self._handlers.add(self._handler(name, function, schema, type, description, examples, max_process))
+            return function
+
+        return add
+
+    def on(self, type: str) -> Callable[[F], F]:
+        """Decorate the handler of a message type, such as an event: same forms, same errors as `capability`."""
+
+        def add(function: F) -> F:
+            self._handlers.add(read_handler(function, type=type))
+            return function
+
+        return add
+
+    def ready(self, function: R) -> R:
+        """Decorate the check `async () -> bool | str`: True, or why not. While it is not ready it gets no work. Asked every few seconds."""
+        if self._ready is not None:
+            raise ValueError(f"agent {self.template!r} has a ready check already")
+        self._ready = function
+        return function
+
+    async def add_capability(
+        self,
+        name: str,
+        function: Function,
+        *,
+        schema: str | None = None,
+        type: str = "request",
+        description: str = "",
+        examples: Iterable[Any] = (),
+        max_process: Duration | None = None,
+    ) -> None:
+        """`capability` for an agent that runs: returns once the registry knows it.
+
+        Raises:
+            RegistrationRefused: Other instances of this agent_id are alive, and declare something else.
+            TypeError, ValueError: As `capability`.
+        """
+        self._handlers.add(self._handler(name, function, schema, type, description, examples, max_process))
+        for run in self._runs:
+            await run.membership.declare(self._registration(run.registration))
+
+    def report(self, *, context_left: int | None = None, busy: bool | None = None) -> None:
+        """Say how this agent is, for routing: tokens left in its context, busy or not. None leaves it as it was."""
+        for run in self._runs:
+            if context_left is not None:
+                run.condition.context_left = context_left
+            if busy is not None:
+                run.condition.busy = busy
+            run.changed()
+
+    # ------------------------------------------------------------ running
+
+    def run(self, url: str | None = None, env: str | None = None, *, grace: Duration = GRACE_S) -> None:
+        """Run in this process until SIGTERM or SIGINT, on uvloop. Blocks. Arguments and errors as `serve`."""
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(self.serve(url, env, grace=grace))
+
+    async def serve(self, url: str | None = None, env: str | None = None, *, grace: Duration = GRACE_S) -> None:
+        """Run until cancelled, or until SIGTERM or SIGINT (where this is the main thread).
+
+        Then it drains: it takes nothing more, what runs may end for `grace`, the rest is handed back and goes on elsewhere at once.
+
+        Args:
+            url: The server; REACH_REDIS_URL, else redis://localhost:6379.
+            env: The environment; REACH_ENV, else dev.
+            grace: Seconds or timedelta.
+
+        Raises:
+            RegistrationRefused: The registrar said no; `details["problems"]`.
+            ConfigError: url or env cannot be used.
+            BackendError: Redis refuses the credentials. A Redis that cannot be reached is waited for.
+        """
+        stop = _Stop()
+        with stop.signals():
+            run = await self._start(self._place(url, env), stop)
+            if run is None:
+                return
+            try:
+                await until_refused_or(run, stop.event)
+            finally:
+                await self._stop(run, to_ms(grace, "grace", least=0))
+
+    @asynccontextmanager
+    async def running(
+        self, url: str | None = None, env: str | None = None, *, grace: Duration = GRACE_S
+    ) -> AsyncIterator[Self]:
+        """`async with agent.running(): ...`: registered and taking inside, drained at the end. Arguments and errors as `serve`."""
+        async with self.running_at(self._place(url, env), grace=grace):
+            yield self
+
+    @asynccontextmanager
+    async def running_at(self, place: Place, *, grace: Duration = GRACE_S) -> AsyncIterator[AgentRun]:
+        """`running`, at a place that somebody else made."""
+        run = self._new_run(place)
+        await run.start()
+        self._runs.append(run)
+        try:
+            yield run
+        finally:
+            await self._stop(run, to_ms(grace, "grace", least=0))
+
+    # ------------------------------------------------------------ how
+
+    def _handler(
+        self,
+        name: str,
+        function: Function,
+        schema: str | None,
+        type: str,
+        description: str,
+        examples: Iterable[Any],
+        max_process: Duration | None,
+    ) -> Handler:
+        return read_handler(
+            function,
+            type=type,
+            capability=name,
+            schema=schema,
+            description=description,
+            examples=examples,
+            max_process_ms=maybe_ms(max_process, "max_process"),
+        )
+
+    def _place(self, url: str | None, env: str | None) -> Place:
+        told = settings.of_this_process({"redis-url": url, "env": env})
+        if told.redis_url.startswith("memory:"):
+            return shared_place(told.redis_url, told.env)
+        return RedisPlace(told.redis_url, told.env)
+
+    def _new_run(self, place: Place) -> AgentRun:
+        agent_id, name = sender_ids(self.template)
+        node_id = settings.of_this_process().node_id
+        registration = Registration(
+            agent_id=agent_id or self.template,
+            instance_id=ids.new_instance_id(node_id, place.clock.wall_ms()),
+            node_id=node_id,
+            env=place.env,
+        )
+        return AgentRun(place, self._registration(registration), self._handlers, name=name, ready=self._ready)
+
+    def _registration(self, own: Registration) -> Registration:
+        """What is declared, with what is the instance's own."""
+        declared = self._declared
+        return Registration(
+            agent_id=own.agent_id,
+            instance_id=own.instance_id,
+            node_id=own.node_id,
+            env=own.env,
+            partitions=own.partitions,
+            zone=declared.zone,
+            groups=declared.groups,
+            capabilities=(*declared.capabilities, *self._capabilities()),
+            accepts=self._accepts(),
+            concurrency=declared.concurrency,
+            max_process_ms=declared.max_process_ms,
+            weight=declared.weight,
+            cost=declared.cost,
+            tier=declared.tier,
+            rate_limit=declared.rate_limit,
+            endpoint=declared.endpoint,
+            token=declared.token,
+        )
+
+    def _capabilities(self) -> Iterable[Capability]:
+        seen = set()
+        for handler in self._handlers:
+            if handler.capability is None or (handler.capability, handler.schema) in seen:
+                continue
+            seen.add((handler.capability, handler.schema))
+            yield Capability(
+                name=handler.capability,
+                description=handler.description or self.description,
+                examples=handler.examples,
+                input_schema=handler.schema,
+                max_process_ms=handler.max_process_ms,
+            )
+
+    def _accepts(self) -> tuple[Accept, ...]:
+        """Every type that there is a handler for; with schemas only where each of its handlers names one."""
+        by_type: dict[str, set[str | None]] = {}
+        for handler in self._handlers:
+            by_type.setdefault(handler.type, set()).add(handler.schema)
+        return tuple(
+            Accept(type=kind, schemas=() if None in schemas else tuple(sorted(s for s in schemas if s is not None)))
+            for kind, schemas in sorted(by_type.items())
+        )
+
+    async def _start(self, place: Place, stop: "_Stop") -> AgentRun | None:
+        """Start; None when `stop` came first: a Redis that never comes must not hold up a shutdown."""
+        run = self._new_run(place)
+        try:
+            async with asyncio.timeout(None) as scope:
+                with stop.interrupting(scope):
+                    await run.start()
+        except TimeoutError:
+            return None
+        self._runs.append(run)
+        return run
+
+    async def _stop(self, run: AgentRun, grace_ms: int) -> None:
+        if run in self._runs:
+            self._runs.remove(run)
+        await run.stop(grace_ms)
+
+
+class _Stop:
+    """That somebody wants an end: SIGTERM or SIGINT, where this is the main thread. A second signal has its old meaning."""
+
+    def __init__(self) -> None:
+        self.event = asyncio.Event()
+        self._scope: asyncio.Timeout | None = None
+        self._loop = asyncio.get_running_loop()
+
+    def set(self) -> None:
+        """Want it."""
+        self.event.set()
+        if self._scope is not None:
+            self._scope.reschedule(self._loop.time())
+
+    @contextlib.contextmanager
+    def interrupting(self, scope: asyncio.Timeout) -> Iterator[None]:
+        """What lies within `scope` ends as well."""
+        self._scope = scope
+        try:
+            yield
+        finally:
+            self._scope = None
+
+    @contextlib.contextmanager
+    def signals(self) -> Iterator[None]:
+        """Listen to the signals within."""
+        mine: list[signal.Signals] = []
+
+        def got(number: signal.Signals) -> None:
+            self.set()
+            self._loop.remove_signal_handler(number)
+
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGTERM, signal.SIGINT):
+                with contextlib.suppress(NotImplementedError):  # a platform without them
+                    self._loop.add_signal_handler(number, got, number)
+                    mine.append(number)
+        try:
+            yield
+        finally:
+            for number in mine:
+                self._loop.remove_signal_handler(number)

@@ -1,0 +1,104 @@
+"""Python values to JSON and back, by annotation: Struct, dataclass, TypedDict, pydantic model, or plain JSON.
+
+Pydantic is never imported: its models are known by their methods.
+"""
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, Protocol, TypeVar, cast, runtime_checkable
+
+import msgspec
+
+from reach.errors import EnvelopeError
+
+T = TypeVar("T")
+
+MAX_PROBLEM_CHARS = 500
+
+
+class BodyError(EnvelopeError):
+    """A body or an output that cannot be written as JSON, or does not fit the type that it is read as (`payload.invalid`)."""
+
+    def __init__(self, message: str, **details: Any) -> None:
+        super().__init__("payload.invalid", message[:MAX_PROBLEM_CHARS], details=details)
+
+
+@runtime_checkable
+class _Model(Protocol):
+    """A pydantic model, as far as it is used."""
+
+    def model_dump(self, *, mode: str) -> Any: ...
+
+
+class _ModelClass(Protocol):
+    def model_validate(self, value: Any) -> Any: ...
+
+    def model_validate_json(self, data: bytes) -> Any: ...
+
+
+def _write_model(value: object) -> Any:
+    if isinstance(value, _Model):
+        return value.model_dump(mode="json")
+    raise TypeError(f"a {type(value).__name__} cannot be written as JSON")
+
+
+def _read_model(kind: Any, value: Any) -> Any:
+    if hasattr(kind, "model_validate"):
+        return cast("_ModelClass", kind).model_validate(value)
+    raise TypeError(f"a {getattr(kind, '__name__', kind)} cannot be read from JSON")
+
+
+_write = msgspec.json.Encoder(enc_hook=_write_model).encode
+
+
+def encode_body(value: object) -> msgspec.Raw:
+    """The value as JSON. A `msgspec.Raw` is carried as it is; floats that are no number become null.
+
+    Raises:
+        BodyError: It, or something in it, cannot be written: a type that JSON has not, a cycle, a lone surrogate.
+    """
+    if isinstance(value, msgspec.Raw):
+        return value
+    try:
+        return msgspec.Raw(_write(value))
+    except RecursionError:
+        raise BodyError("nested too deep, or in a circle", type=type(value).__name__) from None
+    except (TypeError, ValueError, OverflowError, msgspec.MsgspecError) as error:
+        raise BodyError(f"cannot be written as JSON: {error}", type=type(value).__name__) from error
+
+
+@lru_cache(maxsize=1024)
+def reader_for(kind: Any) -> Callable[[bytes], Any]:
+    """What reads JSON as `kind`; it raises BodyError.
+
+    Raises:
+        TypeError: The annotation is nothing that JSON can be read as.
+    """
+    if hasattr(kind, "model_validate_json"):
+        read: Callable[[bytes], Any] = cast("_ModelClass", kind).model_validate_json
+    else:
+        read = msgspec.json.Decoder(kind, dec_hook=_read_model).decode
+
+    def checked(data: bytes) -> Any:
+        try:
+            return read(data)
+        except RecursionError:
+            raise BodyError("nested too deep") from None
+        except (ValueError, TypeError) as error:  # msgspec's and pydantic's errors are ValueErrors
+            raise BodyError(str(error), expected=_name_of(kind)) from None
+
+    return checked
+
+
+def decode_body(data: bytes, kind: Any) -> Any:
+    """Read JSON as `kind`; no bytes at all are JSON null.
+
+    Raises:
+        BodyError: It does not fit.
+        TypeError: The annotation is nothing that JSON can be read as.
+    """
+    return reader_for(kind)(data or b"null")
+
+
+def _name_of(kind: Any) -> str:
+    return getattr(kind, "__name__", None) or str(kind)

@@ -1,0 +1,205 @@
+"""The client: what a program that sends opens."""
+
+import logging
+import os
+import socket
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from types import TracebackType
+from typing import Generic, Protocol, Self, TypeVar
+
+from reach import ids
+from reach.backend.port import Backend
+from reach.envelope.message import Source
+from reach.envelope.receipt import Notice
+from reach.errors import ConfigError
+from reach.sdk.embedded import MemoryPlace, shared_place
+from reach.sdk.exchange import Exchange
+from reach.sdk.places import Place, RedisPlace
+from reach.sdk.sending import Origin, Sending
+from reach.settings import DEFAULT_URL, default_node_id
+from reach.tracing.hops import HopRecorder
+
+log = logging.getLogger("reach.client")
+
+C = TypeVar("C", bound="Closing")
+
+
+class Closing(Protocol):
+    """Something that is closed at the end."""
+
+    async def close(self) -> None: ...
+
+
+class Opening(Generic[C]):
+    """Await it, or use it as an async context manager, which also closes what it opened."""
+
+    def __init__(self, open_it: Callable[[], Awaitable[C]]) -> None:
+        self._open = open_it
+        self._opened: C | None = None
+
+    def __await__(self) -> Generator[object, None, C]:
+        """Open; the caller closes."""
+        return self._open().__await__()
+
+    async def __aenter__(self) -> C:
+        self._opened = await self._open()
+        return self._opened
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._opened is not None:
+            await self._opened.close()
+
+
+class Embeddable(Protocol):
+    """An agent, as far as a client must know one: it can run at a place."""
+
+    def running_at(self, place: Place) -> AbstractAsyncContextManager[object]: ...
+
+
+class Reach(Sending):
+    """A client of one env. Safe for many tasks of one event loop; close it, or use it with `async with`.
+
+    Attributes:
+        env: The environment.
+        agent_id: Who sends; made up where none was given.
+    """
+
+    def __init__(
+        self,
+        place: Place,
+        *,
+        agent_id: str | None = None,
+        name: str | None = None,
+        node_id: str | None = None,
+        zone: str | None = None,
+        backend: Backend | None = None,
+        on_control: Callable[[Notice], None] = lambda _: None,
+    ) -> None:
+        """Use `Reach.connect` or `Reach.embedded`. With `backend`, it is somebody else's and stays open."""
+        self._place = place
+        self._own = backend is None
+        self.backend = backend if backend is not None else place.backend()
+        self.env = place.env
+        self.agent_id = agent_id or f"client-{os.urandom(6).hex()}"
+        self._exchange = Exchange(
+            self.backend,
+            ids.new_mailbox_id(self.agent_id),
+            clock=place.clock,
+            rng=place.rng,
+            node=node_id or "",
+            on_control=on_control,
+        )
+        source = Source(agent_id=self.agent_id, name=name, node_id=node_id, zone=zone)
+        self._origin = Origin(self._exchange, source, env=place.env, keyed=agent_id is not None)
+        self._stack = AsyncExitStack()
+
+    @classmethod
+    def connect(
+        cls, url: str = DEFAULT_URL, env: str = ids.DEFAULT_ENV, agent_id: str | None = None
+    ) -> "Opening[Reach]":
+        """Connect: `reach = await Reach.connect(...)`, or `async with Reach.connect(...) as reach:`.
+
+        Args:
+            url: `redis://`, `rediss://`, `unix://`; `memory://` for everything in this process.
+            env: The environment; nothing of another one is seen.
+            agent_id: Who sends; `key=` needs one. `{instance}` in it is replaced by something that no other process has.
+
+        Raises:
+            ConfigError: The URL, the env or the agent_id cannot be used.
+            BackendUnavailable: Redis cannot be reached.
+        """
+        place: Place = shared_place(url, env) if url.startswith("memory:") else RedisPlace(url, env)
+        return Opening(lambda: cls._connected(place, agent_id, ()))
+
+    @classmethod
+    def embedded(cls, *agents: Embeddable, env: str = ids.DEFAULT_ENV, agent_id: str | None = None) -> "Opening[Reach]":
+        """A router, these agents and a client in this process, on nothing but memory: neither shared nor durable.
+
+        Use it as `connect`; closing it stops the agents as well.
+
+        Raises:
+            ConfigError: The env or the agent_id cannot be used.
+            RegistrationRefused: An agent's declaration was refused.
+        """
+        place = MemoryPlace(env)
+        return Opening(lambda: cls._connected(place, agent_id, agents))
+
+    @classmethod
+    async def _connected(cls, place: Place, template: str | None, agents: tuple[Embeddable, ...]) -> "Reach":
+        agent_id, name = sender_ids(template)
+        async with AsyncExitStack() as stack:
+            await place.enter()
+            stack.push_async_callback(place.leave)
+            for agent in agents:
+                await stack.enter_async_context(agent.running_at(place))
+            reach = cls(place, agent_id=agent_id, name=name, node_id=default_node_id(socket.gethostname()))
+            await reach.start()
+            reach._stack = stack.pop_all()
+        return reach
+
+    async def start(self) -> None:
+        """Open the backend and the mailbox. `connect` has done it.
+
+        Raises:
+            BackendUnavailable: Redis cannot be reached.
+        """
+        try:
+            if self._own:
+                await self.backend.open()
+            await self._exchange.start()
+        except BaseException:
+            if self._own:
+                await self.backend.close()
+            raise
+
+    async def close(self) -> None:
+        """Stop reading, end what is still waited for, disconnect. Twice is once."""
+        await self._exchange.close()
+        if self._own:
+            await self.backend.close()
+        await self._stack.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self.close()
+
+    @property
+    def origin(self) -> Origin:
+        """Who sends, for what sends in its name."""
+        return self._origin
+
+    @property
+    def recorder(self) -> HopRecorder:
+        """Where hop records go."""
+        return self._exchange.recorder
+
+    @property
+    def mailbox_id(self) -> str:
+        """Where receipts and notices arrive."""
+        return self._exchange.mailbox.id
+
+    @property
+    def outstanding(self) -> int:
+        """How many messages this client waits for."""
+        return len(self._exchange)
+
+
+def sender_ids(template: str | None) -> tuple[str | None, str | None]:
+    """agent_id and stable name of a template: `refund-{instance}` -> (`refund-3f9c01ab22d4`, `refund`).
+
+    Raises:
+        ConfigError: Not the grammar of an agent_id.
+    """
+    if template is None:
+        return None, None
+    agent_id = template.replace("{instance}", os.urandom(6).hex())
+    if not ids.is_name(agent_id):
+        text = f"{template!r} is no agent_id: letters, digits, '.', '_', '-', at most 128, the first a letter or digit"
+        raise ConfigError(text, details={"field": "agent_id"})
+    name = ids.stable_name(template)
+    return agent_id, name if name != agent_id and ids.is_name(name) else None

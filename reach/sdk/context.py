@@ -1,0 +1,108 @@
+"""What a handler is given beside the body."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+
+from reach.backend.steps import Taken
+from reach.envelope.message import Envelope, Source
+from reach.sdk.bodies import encode_body
+from reach.sdk.options import Parent
+from reach.sdk.sending import Origin, Sending
+from reach.tracing.propagation import TraceContext, make_traceparent, parse_traceparent, span_id_of, trace_of
+
+_log = logging.getLogger("reach.handler")
+
+
+class Context(Sending):
+    """The message at hand, and what a handler may do. Sending from here continues the conversation: correlation, path, trace, deadline.
+
+    Attributes:
+        msg_id: The message's id: the same over all its attempts, so effects can be recognised by it.
+        key: The caller's own id of this work; msg_id where the caller gave none.
+        attempt: The number of this run, from 1.
+        deadline: When the caller's patience ends: Unix seconds by the clock of Redis.
+        source: Who sent it.
+        correlation_id: The conversation.
+        headers: As the sender gave them.
+        log: A logger that says msg_id, attempt and correlation_id with every line.
+    """
+
+    def __init__(
+        self,
+        origin: Origin,
+        envelope: Envelope,
+        taken: Taken,
+        *,
+        agent_id: str,
+        remaining_ms: Callable[[], int],
+        alive: Callable[[bytes | None], Awaitable[None]],
+        is_cancelled: Callable[[], bool],
+        hold_until: Callable[[asyncio.Future[Any]], None],
+    ) -> None:
+        """Made by the agent for each run."""
+        self._origin = origin
+        self._envelope = envelope
+        self._taken = taken
+        self._agent_id = agent_id
+        self._remaining_ms = remaining_ms
+        self._alive = alive
+        self._is_cancelled = is_cancelled
+        self.hold_until = hold_until
+        self.msg_id: str = envelope.msg_id
+        self.key: str = envelope.task
+        self.attempt: int = taken.attempt
+        self.deadline: float = taken.total_at_ms / 1000
+        self.source: Source = envelope.source
+        self.correlation_id: str = envelope.conversation
+        self.headers: dict[str, str] = dict(envelope.headers)
+        self.log = logging.LoggerAdapter(
+            _log, {"msg_id": self.msg_id, "attempt": self.attempt, "correlation_id": self.correlation_id}
+        )
+
+    @property
+    def remaining(self) -> float:
+        """Seconds until the deadline, by the clock of this process."""
+        return self._remaining_ms() / 1000
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether this run's result is no longer wanted: cancelled, lost, overdue. For handlers in a thread, which nothing can stop."""
+        return self._is_cancelled()
+
+    async def progress(self, data: Any = None) -> None:
+        """Tell the caller how it goes on, which is also a sign of life: the processing time counts from now.
+
+        Raises:
+            BodyError: `data` cannot be written as JSON.
+            BackendError: It could not be told; the run goes on.
+        """
+        body = {"data": encode_body(data)}
+        notice = {"notice": "progress", "msg_id": self.msg_id, "leg": self._taken.leg, "attempt": self.attempt, **body}
+        await self._alive(msgspec.json.encode(notice))
+
+    async def alive(self) -> None:
+        """A sign of life: the processing time counts from now.
+
+        Raises:
+            BackendError: It could not be told; the run goes on.
+        """
+        await self._alive(None)
+
+    def _parent(self) -> Parent:
+        envelope, taken = self._envelope, self._taken
+        traces = envelope.traces
+        trace = trace_of(envelope.msg_id, traces.traceparent)
+        span = span_id_of(envelope.msg_id, taken.leg, "agent.received", taken.attempt)
+        sent = parse_traceparent(traces.traceparent, traces.tracestate)
+        return Parent(
+            msg_id=envelope.msg_id,
+            correlation_id=envelope.conversation,
+            previous_hops=(*traces.previous_hops, self._agent_id),
+            traceparent=make_traceparent(TraceContext(trace.trace_id, span, trace.flags)),
+            tracestate=(sent.state or None) if sent is not None else None,
+            remaining_ms=self._remaining_ms(),
+        )

@@ -1,0 +1,267 @@
+"""Everything that a client has outstanding: one mailbox, one map of waiting messages, and the moments at which waiting ends.
+
+Whatever Redis does or forgets, every wait here has an end: at total + 100 ms the ledger is asked to end the message, at total + 250 ms
+the client ends it by itself.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable
+
+from reach.backend.port import Backend
+from reach.backend.steps import MailEntry
+from reach.clock import Clock, SystemClock
+from reach.envelope.codec import DEFAULT_MAX_BYTES, encode
+from reach.envelope.message import Envelope, lane_of
+from reach.envelope.receipt import Notice, ReceiptRecord
+from reach.envelope.records import decode_notice, decode_receipt
+from reach.envelope.rules import fingerprint, partition_of
+from reach.errors import BackendError, BackendFull, BackendUnavailable, EnvelopeError, RecordError
+from reach.sdk.mailbox import Keeper, Mailbox, Reader
+from reach.sdk.pending import Pending
+from reach.service import Service, Supervisor, Tasks, pause_ms
+from reach.tracing.hops import HopRecorder, TimeBase
+
+log = logging.getLogger("reach.client")
+
+ASK_AFTER_MS = 100
+END_AFTER_MS = 250
+RECORDS_LEFT_MS = 1_000
+
+Make = Callable[[int], Awaitable[Envelope]]
+"""Makes the envelope; the argument is how many ms are left until total."""
+
+
+class Exchange:
+    """The outstanding messages of one client. For one event loop."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        mailbox_id: str,
+        *,
+        clock: Clock,
+        rng: random.Random,
+        node: str = "",
+        on_control: Callable[[Notice], None] = lambda _: None,
+    ) -> None:
+        """`on_control` hears the registrar's answers."""
+        self.backend = backend
+        self.clock = clock
+        self.rng = rng
+        self.mailbox = Mailbox(backend, mailbox_id, self._on_entry, self._on_back)
+        self.recorder = HopRecorder(
+            backend.record, time_base(clock), node=node, worker=mailbox_id, ask_ms=backend.now_ms
+        )
+        self._on_control = on_control
+        self._pending: dict[str, list[Pending]] = {}
+        self._tasks = Tasks()
+        services: list[Service] = [Keeper(self.mailbox), Reader(self.mailbox, backend), self.recorder]
+        self._services = Supervisor(services, clock=clock, rng=rng)
+
+    def __len__(self) -> int:
+        """How many messages are waited for."""
+        return sum(map(len, self._pending.values()))
+
+    async def start(self) -> None:
+        """Make the mailbox and read it.
+
+        Raises:
+            BackendError: The mailbox cannot be made.
+        """
+        await self.mailbox.make()
+        self._services.start()
+
+    async def close(self) -> None:
+        """End what is still waited for, stop reading, write the last hop records. Twice is once."""
+        for pending in [p for waiting in self._pending.values() for p in waiting]:
+            self._end(pending, "backend.unavailable", "the client was closed")
+            self.drop(pending)
+        await self._tasks.close()
+        await self._services.stop(drain_ms=0)
+        left = await self.recorder.close(RECORDS_LEFT_MS)
+        if left:
+            log.warning("hop records lost", extra={"count": left})
+        try:
+            await self.backend.drop_mailbox(self.mailbox.id)
+        except BackendError as error:
+            log.info("mailbox left to expire", extra={"error": error.code})
+
+    # ------------------------------------------------------------ one message
+
+    def open(self, msg_id: str, *, sender: str, broadcast: bool, total_ms: int) -> Pending:
+        """Wait for a message from now on; it ends by total + 250 ms whatever happens. Give it back with `drop`."""
+        now = self.clock.monotonic_ms()
+        partition = partition_of(msg_id, None, self.backend.partitions)
+        pending = Pending(msg_id, partition, sender=sender, broadcast=broadcast, deadline_at_ms=now + total_ms)
+        pending.started_at_ms = now
+        self._pending.setdefault(msg_id, []).append(pending)
+        self._arm(pending)
+        return pending
+
+    def drop(self, pending: Pending) -> None:
+        """Forget it: nothing of it stays in the map, no timer, whoever still holds it. Twice is once."""
+        pending.close()
+        waiting = self._pending.get(pending.msg_id, [])
+        if pending in waiting:
+            waiting.remove(pending)
+        if not waiting:
+            self._pending.pop(pending.msg_id, None)
+
+    async def deliver(self, pending: Pending, make: Make) -> None:
+        """Put it into the ingress. An unknown outcome is sent again with the same id until the deadline: a duplicate runs nothing.
+
+        Ends with the message accepted, or with the message ended here.
+
+        Raises:
+            EnvelopeError: It cannot be sent as it is.
+            BackendError: Redis refuses (not: cannot be reached).
+        """
+        failures = 0
+        while not pending.done.done():
+            left_ms = pending.deadline_at_ms - self.clock.monotonic_ms()
+            try:
+                # Real seconds: what is waited for here is a socket.
+                async with asyncio.timeout(max(left_ms + END_AFTER_MS, 1) / 1000):
+                    envelope = await make(max(left_ms, 1))
+                    await self.backend.submit(
+                        pending.partition, lane_of(envelope.priority), self._bytes(pending, envelope)
+                    )
+            except BackendFull as error:
+                if not failures:
+                    self._end(pending, "overloaded", error.message, cause=error.code)
+                    return
+            except TimeoutError:
+                self._end_late(pending)
+                return
+            except BackendUnavailable as error:
+                log.info("send again", extra={"msg_id": pending.msg_id, "error": error.code, "failures": failures})
+            else:
+                pending.accepted = True
+                return
+            failures += 1
+            await pending.wait(self.clock, pause_ms(failures, self.rng))
+
+    def _bytes(self, pending: Pending, envelope: Envelope) -> bytes:
+        data = encode(envelope)
+        if len(data) > DEFAULT_MAX_BYTES:
+            text = f"{len(data)} bytes, at most {DEFAULT_MAX_BYTES}"
+            raise EnvelopeError(
+                "envelope.too_large", text, details={"bytes": len(data), "max_bytes": DEFAULT_MAX_BYTES}
+            )
+        if envelope.task_id is not None:  # only a key gives one id to two sends
+            pending.fingerprint = fingerprint(envelope)
+            others = self._pending.get(pending.msg_id, ())
+            if any(other.fingerprint not in ("", pending.fingerprint) for other in others):
+                text = f"the key {envelope.task_id[:64]!r} is being used for another content"
+                raise EnvelopeError("envelope.id_conflict", text, msg_id=pending.msg_id)
+        pending.correlation_id = envelope.conversation
+        pending.traceparent = envelope.traces.traceparent
+        return data
+
+    # ------------------------------------------------------------ its moments
+
+    def _arm(self, pending: Pending) -> None:
+        left_ms = pending.deadline_at_ms - self.clock.monotonic_ms()
+        pending.timers = [
+            self.clock.call_later(left_ms + ASK_AFTER_MS, lambda: self._start(pending, self._ask)),
+            self.clock.call_later(left_ms + END_AFTER_MS, lambda: self._end_late(pending)),
+        ]
+
+    def _extend(self, pending: Pending, deadline_at_ms: int) -> None:
+        if deadline_at_ms > pending.deadline_at_ms and not pending.done.done():
+            pending.close()
+            pending.deadline_at_ms = deadline_at_ms
+            self._arm(pending)
+
+    def _end_late(self, pending: Pending) -> None:
+        after_ms = self.clock.monotonic_ms() - pending.started_at_ms
+        text = "no receipt within the caller's total" + ("" if pending.accepted else "; it was never accepted")
+        self._end(pending, "timeout.total", text, waited_ms=after_ms)
+
+    def _end(self, pending: Pending, code: str, message: str, **details: object) -> None:
+        pending.end(code, message, at_ms=self.clock.wall_ms(), durability=self.backend.durability, **details)
+
+    def refuse(self, pending: Pending, error: EnvelopeError) -> None:
+        """End a message that breaks a rule, and was not sent."""
+        pending.refuse(error, at_ms=self.clock.wall_ms(), durability=self.backend.durability)
+
+    async def _ask(self, pending: Pending) -> None:
+        """The caller's own `due`: the ledger ends the message, or says until when it goes on."""
+        asked_at_ms = self.clock.monotonic_ms()
+        report = await self.backend.due(pending.partition, pending.msg_id)
+        if report.deadline_at_ms > report.now_ms:
+            self._extend(pending, asked_at_ms + report.deadline_at_ms - report.now_ms)
+        else:
+            await self._look(pending)
+
+    async def _look(self, pending: Pending) -> None:
+        record = await self.backend.inspect(pending.partition, pending.msg_id)
+        if record is not None:
+            pending.take_record(record, decode_receipt)
+
+    def _start(self, pending: Pending, ask: Callable[[Pending], Awaitable[None]]) -> None:
+        if not pending.done.done():
+            self._tasks.start(self._asked(pending, ask), f"ask {pending.msg_id}")
+
+    async def _asked(self, pending: Pending, ask: Callable[[Pending], Awaitable[None]]) -> None:
+        try:
+            await ask(pending)
+        except (BackendError, RecordError) as error:
+            # Not the last word: the mailbox goes on, and the local end at total + 250 ms holds.
+            log.info("the ledger did not answer", extra={"msg_id": pending.msg_id, "error": error.code})
+
+    # ------------------------------------------------------------ what comes
+
+    def _on_back(self) -> None:
+        """After a loss: what was written meanwhile may lie in no mailbox, so every record is read."""
+        for pending in [p for waiting in self._pending.values() for p in waiting]:
+            self._start(pending, self._look)
+
+    def _on_entry(self, entry: MailEntry) -> None:
+        try:
+            if entry.kind == "receipt":
+                self._on_receipt(entry.partition, decode_receipt(entry.data))
+            elif entry.kind == "notice":
+                self._on_notice(decode_notice(entry.data))
+        except RecordError as error:
+            log.warning("mail that cannot be read", extra={"id": entry.id, "error": error.message})
+
+    def _on_receipt(self, partition: int, receipt: ReceiptRecord) -> None:
+        for pending in list(self._pending.get(receipt.msg_id, ())):
+            if pending.take_receipt(receipt):
+                self._delivered(partition, pending, receipt)
+            if pending.unsure:
+                self._start(pending, self._look)
+
+    def _on_notice(self, notice: Notice) -> None:
+        if notice.notice in ("registered", "refused", "done"):
+            self._on_control(notice)
+            return
+        for pending in list(self._pending.get(notice.msg_id, ())):
+            total_ms = pending.take_notice(notice)
+            if total_ms:
+                self._extend(pending, pending.started_at_ms + total_ms)
+
+    def _delivered(self, partition: int, pending: Pending, receipt: ReceiptRecord) -> None:
+        self.recorder.add(
+            partition,
+            "message.delivered",
+            receipt.msg_id,
+            leg=receipt.leg,
+            attempt=receipt.attempts,
+            correlation_id=pending.correlation_id,
+            traceparent=pending.traceparent,
+            agent=receipt.target_agent or "",
+            instance=receipt.target_instance or "",
+            code=receipt.code,
+            duration_us=(self.clock.monotonic_ms() - pending.started_at_ms) * 1000,
+        )
+
+
+def time_base(clock: Clock) -> TimeBase:
+    """The moments of hop records, by this clock."""
+    if isinstance(clock, SystemClock):
+        return TimeBase()
+    return TimeBase(lambda: clock.monotonic_ms() * 1000, fallback_us=lambda: clock.wall_ms() * 1000)

@@ -1,0 +1,209 @@
+"""The handlers of an agent: how their functions are read, which one a message goes to, and how one is called."""
+
+import asyncio
+import contextvars
+import functools
+import inspect
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, cast, get_type_hints
+
+from reach import ids
+from reach.envelope.message import Envelope
+from reach.sdk.bodies import decode_body, reader_for
+from reach.sdk.context import Context
+
+Function = Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Handler:
+    """One decorated function. capability None: for every message of `type`."""
+
+    function: Function
+    type: str
+    capability: str | None
+    schema: str | None
+    body_kind: Any
+    takes: tuple[str, ...]  # the parameters, each "body" or "context"
+    threaded: bool
+    description: str = ""
+    examples: tuple[Any, ...] = ()
+    max_process_ms: int | None = None
+
+    def read(self, envelope: Envelope) -> Any:
+        """The body as the function wants it. Raises BodyError."""
+        if "body" not in self.takes:
+            return None
+        return decode_body(envelope.payload.body_bytes, self.body_kind)
+
+    async def call(self, body: Any, context: Context) -> Any:
+        """Run the function: in the loop, or a plain function in a thread. Whatever it raises comes out of here."""
+        given = {"body": body, "context": context}
+        arguments = [given[name] for name in self.takes]
+        if not self.threaded:
+            return await self.function(*arguments)
+        return await in_thread(lambda: self.function(*arguments), context.hold_until)
+
+    def describe(self) -> dict[str, str | None]:
+        """A line of `details.supported`."""
+        return {"capability": self.capability, "schema": self.schema, "type": self.type}
+
+
+def read_handler(
+    function: Function,
+    *,
+    type: str,
+    capability: str | None = None,
+    schema: str | None = None,
+    description: str = "",
+    examples: Iterable[Any] = (),
+    max_process_ms: int | None = None,
+) -> Handler:
+    """Read a function's signature.
+
+    Raises:
+        TypeError: It cannot be a handler, or its annotations cannot be read.
+        ValueError: type, capability or schema break the grammar.
+    """
+    name = getattr(function, "__qualname__", repr(function))
+    if not ids.is_token(type):
+        raise ValueError(f"{name}: the type {type!r} is not dotted lower-case tokens")
+    if capability is not None and not ids.is_token(capability):
+        raise ValueError(f"{name}: the capability {capability!r} is not dotted lower-case tokens")
+    if schema is not None and not ids.is_schema(schema):
+        raise ValueError(f"{name}: the schema {schema!r} is not dotted lower-case tokens that end in .v<N>")
+    if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
+        raise TypeError(f"{name} is a generator: streamed results are not supported yet; return the whole result")
+    takes, body_kind = _parameters(function, name)
+    try:
+        reader_for(body_kind)
+    except TypeError as error:
+        raise TypeError(f"{name}: a body cannot be read as {body_kind!r}: {error}") from None
+    return Handler(
+        function=function,
+        type=type,
+        capability=capability,
+        schema=schema,
+        body_kind=body_kind,
+        takes=takes,
+        threaded=not _is_async(function),
+        description=description or (inspect.getdoc(function) or "").partition("\n")[0],
+        examples=tuple(examples),
+        max_process_ms=max_process_ms,
+    )
+
+
+def _is_async(function: Function) -> bool:
+    inner = function
+    while isinstance(inner, functools.partial):
+        inner = inner.func
+    return inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(getattr(inner, "__call__", None))  # noqa: B004
+
+
+def _parameters(function: Function, name: str) -> tuple[tuple[str, ...], Any]:
+    try:
+        hints = get_type_hints(function) if inspect.isroutine(function) else get_type_hints(type(function).__call__)
+    except NameError as error:
+        raise TypeError(f"{name}: its annotations cannot be read: {error}; define them at the module's level") from None
+    except TypeError:
+        hints = {}  # a partial or another callable object without annotations
+    takes: list[str] = []
+    body_kind: Any = Any
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            continue
+        hint = hints.get(parameter.name, Any)
+        role = "context" if hint is Context or (hint is Any and parameter.name in ("ctx", "context")) else "body"
+        if parameter.kind is parameter.KEYWORD_ONLY or role in takes:
+            if parameter.default is not parameter.empty:
+                continue
+            raise TypeError(
+                f"{name}: a handler takes (body, ctx), (body), (ctx) or nothing; {parameter.name} is one too many"
+            )
+        takes.append(role)
+        if role == "body":
+            body_kind = hint
+    return tuple(takes), body_kind
+
+
+class Handlers:
+    """The table of an agent's handlers. Precedence: capability and schema, capability, type."""
+
+    def __init__(self) -> None:
+        self._all: list[Handler] = []
+
+    def __iter__(self) -> Iterator[Handler]:
+        return iter(self._all)
+
+    def add(self, handler: Handler) -> None:
+        """Add one.
+
+        Raises:
+            ValueError: There is one for the same already.
+        """
+        marks = (handler.capability, handler.schema, handler.type)
+        if any((h.capability, h.schema, h.type) == marks for h in self._all):
+            raise ValueError(f"two handlers for {handler.describe()}")
+        self._all.append(handler)
+
+    def find(self, envelope: Envelope) -> Handler | None:
+        """The handler for a message, None if there is none."""
+        pattern, schema = envelope.target.pattern, envelope.payload.schema
+        fitting = [h for h in self._all if h.type == envelope.type]
+        offered = [h for h in fitting if h.capability is not None]
+        named = pattern.startswith("capability:")
+        if named:
+            terms = pattern.removeprefix("capability:").split("+")
+            offered = [h for term in terms for h in offered if _covers(term, cast("str", h.capability))]
+        exact = [h for h in offered if schema is not None and h.schema == schema]
+        if exact:
+            return exact[0]
+        open_to = [h for h in offered if h.schema is None or schema is None]
+        by_type = [h for h in fitting if h.capability is None]
+        # Whoever is addressed by name and has several capabilities cannot guess which one is meant.
+        if open_to and (named or (len(open_to) == 1 and not by_type)):
+            return min(open_to, key=lambda h: h.schema is not None)
+        return by_type[0] if by_type else None
+
+    def supported(self) -> list[dict[str, str | None]]:
+        """What `error.unknown_type` says in details.supported."""
+        return [handler.describe() for handler in self._all]
+
+
+def _covers(term: str, capability: str) -> bool:
+    if term.endswith(".*"):
+        return capability.startswith(term[:-1])
+    return term == capability
+
+
+async def in_thread(call: Callable[[], Any], hold_until: Callable[[asyncio.Future[Any]], None]) -> Any:
+    """Call it in a thread of its own, which no exit of the process waits for.
+
+    A thread cannot be stopped: cancelling ends the wait alone, and `hold_until` keeps what the caller holds until the thread has ended.
+    """
+    loop = asyncio.get_running_loop()
+    ended: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
+    context = contextvars.copy_context()
+
+    def finish(value: Any, error: BaseException | None) -> None:
+        # As a pair: a future refuses StopIteration, and would then never end.
+        if not ended.done():
+            ended.set_result((value, error))
+
+    def run() -> None:
+        value, error = None, None
+        try:
+            value = context.run(call)
+        except BaseException as raised:  # noqa: BLE001 - the user's handler: SystemExit too must become an answer
+            error = raised
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(finish, value, error)
+
+    threading.Thread(target=run, name="reach-handler", daemon=True).start()
+    hold_until(ended)
+    value, error = await asyncio.shield(ended)
+    if error is not None:
+        raise error
+    return value

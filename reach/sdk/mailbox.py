@@ -1,0 +1,86 @@
+"""A client's mailbox: one stream per partition, kept alive and read by two services."""
+
+from collections.abc import Callable
+
+from reach.backend.port import Backend
+from reach.backend.steps import MailEntry
+from reach.errors import BackendError
+from reach.service import Report
+
+KEEP_EVERY_MS = 2_000
+BLOCK_MS = 2_000
+
+
+class Mailbox:
+    """What its owner knows of it. After a loss (of the connection, or of the mailbox itself) `on_back` is told once it is back."""
+
+    def __init__(
+        self, backend: Backend, mailbox_id: str, on_entry: Callable[[MailEntry], None], on_back: Callable[[], None]
+    ) -> None:
+        self.id = mailbox_id
+        self.cursors: dict[int, str] = {}
+        self.on_entry = on_entry
+        self.on_back = on_back
+        self._backend = backend
+
+    async def make(self) -> None:
+        """Create it, or renew its lifetime. Where it had to be made anew, what lay in it is lost: the records must be asked.
+
+        Raises:
+            BackendError: It could not be done.
+        """
+        made = await self._backend.keep_mailbox(self.id, self.partitions)
+        if not self.cursors:
+            self.cursors = dict.fromkeys(self.partitions, "0")
+        elif made:
+            # From the start: a Redis whose clock stepped back gives ids that lie before the old cursors.
+            self.cursors = dict.fromkeys(self.partitions, "0")
+            self.on_back()
+
+    @property
+    def partitions(self) -> range:
+        """All of the env's: a receipt is written in the partition of its message."""
+        return range(self._backend.partitions)
+
+
+class Keeper:
+    """Renews the mailbox every 2 s, so that it outlives a FLUSHALL and an outage."""
+
+    name = "mailbox.keep"
+
+    def __init__(self, mailbox: Mailbox) -> None:
+        self._mailbox = mailbox
+        self.interval_ms = KEEP_EVERY_MS
+
+    async def run_once(self) -> Report:
+        """Renew it once; a second time changes nothing."""
+        await self._mailbox.make()
+        return {}
+
+
+class Reader:
+    """Reads the mailbox and hands over every entry. The one reader there is."""
+
+    name = "mailbox.read"
+    interval_ms = 0
+
+    def __init__(self, mailbox: Mailbox, backend: Backend) -> None:
+        self._mailbox = mailbox
+        self._backend = backend
+        self._lost = False
+
+    async def run_once(self) -> Report:
+        """Wait up to 2 s for entries behind the cursors. Cancelling is safe: what was not handed over is read again."""
+        mailbox = self._mailbox
+        try:
+            entries = await self._backend.read_mail(mailbox.id, mailbox.cursors, BLOCK_MS)
+        except BackendError:
+            self._lost = True
+            raise
+        if self._lost:
+            self._lost = False
+            mailbox.on_back()
+        for entry in entries:
+            mailbox.cursors[entry.partition] = entry.id
+            mailbox.on_entry(entry)
+        return {"entries": len(entries)}

@@ -1,0 +1,137 @@
+"""An instance in the registry: registers, is told yes or no, and takes leave."""
+
+import asyncio
+import logging
+
+import msgspec
+
+from reach.backend.port import Backend
+from reach.clock import Clock
+from reach.envelope.receipt import Notice
+from reach.envelope.records import encode_control, register_entry
+from reach.envelope.registration import ControlEntry, ControlOp, Registration
+from reach.errors import BackendError, RegistrationRefused
+from reach.service import Report
+
+log = logging.getLogger("reach.agent")
+
+ASK_EVERY_MS = 2_000
+
+
+class Membership:
+    """One instance. It is also the service that registers anew when the registry has forgotten it."""
+
+    name = "membership"
+    interval_ms = 0
+
+    def __init__(self, backend: Backend, mailbox_id: str, clock: Clock, registration: Registration) -> None:
+        self.registration = registration
+        #: why the agent must stop: a registration that was refused after it had been accepted before
+        self.refused: asyncio.Future[RegistrationRefused] = asyncio.get_running_loop().create_future()
+        self._backend = backend
+        self._mailbox_id = mailbox_id
+        self._clock = clock
+        self._forgotten = asyncio.Event()
+        self._answer: Notice | None = None
+        self._news = asyncio.Event()
+        self._asking = asyncio.Lock()
+
+    def forgotten(self) -> None:
+        """The registry does not know this instance: after a FLUSHALL, or because it was removed."""
+        self._forgotten.set()
+
+    def on_notice(self, notice: Notice) -> None:
+        """An answer of the registrar has come."""
+        instance_id = notice.fields.get("instance_id", self.registration.instance_id)
+        if instance_id == self.registration.instance_id:
+            self._answer = notice
+            self._news.set()
+
+    async def register(self) -> None:
+        """Register, and ask again every 2 s until answered: no registrar may be there yet. Cancelling is safe.
+
+        Raises:
+            RegistrationRefused: With all the problems.
+        """
+        entry = register_entry(self.registration, self._mailbox_id)
+        answer = await self._ask(entry, "register", ("registered",))
+        log.info("registered", extra={"agent": self.registration.agent_id, "version": answer.fields.get("version")})
+
+    async def declare(self, registration: Registration) -> None:
+        """Change what this agent declares: capabilities and accepts.
+
+        Raises:
+            RegistrationRefused: The change was refused; the former declaration stays.
+        """
+        fields: dict[str, object] = {
+            "agent_id": registration.agent_id,
+            "instance_id": registration.instance_id,
+            "capabilities": registration.capabilities,
+            "accepts": registration.accepts,
+        }
+        await self._ask(self._entry("capabilities", fields), "capabilities", ("done",))
+        self.registration = registration
+
+    async def leave(self, ms: int) -> None:
+        """Say goodbye, and wait at most `ms` for the answer: without one the reaper finds out by itself."""
+        names: dict[str, object] = {
+            "agent_id": self.registration.agent_id,
+            "instance_id": self.registration.instance_id,
+        }
+        entry = self._entry("leave", names)
+        try:
+            async with asyncio.timeout(ms / 1000):
+                await self._ask(entry, "leave", ("done",))
+        except (TimeoutError, RegistrationRefused) as error:
+            log.info("left without an answer", extra={"agent": self.registration.agent_id, "error": repr(error)})
+
+    async def run_once(self) -> Report:
+        """Wait until the registry has forgotten this instance, and register it again."""
+        await self._forgotten.wait()
+        self._forgotten.clear()
+        try:
+            await self.register()
+        except RegistrationRefused as error:
+            if not self.refused.done():
+                self.refused.set_result(error)
+        return {"registered": 1}
+
+    def _entry(self, op: ControlOp, fields: dict[str, object]) -> ControlEntry:
+        raw = {name: msgspec.Raw(msgspec.json.encode(value)) for name, value in fields.items()}
+        return ControlEntry(op=op, reply_to=self._mailbox_id, fields=raw)
+
+    async def _ask(self, entry: ControlEntry, op: str, good: tuple[str, ...]) -> Notice:
+        async with self._asking:
+            return await self._ask_alone(encode_control(entry), op, good)
+
+    def _answered(self) -> Notice | None:
+        answer, self._answer = self._answer, None
+        return answer
+
+    async def _ask_alone(self, data: bytes, op: str, good: tuple[str, ...]) -> Notice:
+        self._answer = None
+        while True:
+            wait_ms = ASK_EVERY_MS
+            try:
+                await self._backend.send_control(data)
+            except BackendError as error:
+                if not error.retryable:
+                    raise
+                log.info("cannot ask the registrar", extra={"op": op, "error": error.code})
+                wait_ms = ASK_EVERY_MS // 4
+            cancel = self._clock.call_later(wait_ms, self._news.set)
+            try:
+                await self._news.wait()
+            finally:
+                cancel()
+                self._news.clear()
+            answer = self._answered()
+            if answer is None or answer.fields.get("op", op) != op:
+                continue
+            if answer.notice in good:
+                return answer
+            if answer.notice == "refused":
+                fields = answer.fields
+                raise RegistrationRefused(
+                    str(fields.get("message", "")), code=str(fields.get("code", "registration.refused")), details=fields
+                )

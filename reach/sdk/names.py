@@ -1,0 +1,65 @@
+"""A bare name as a target: agent_id first, then capability."""
+
+import msgspec
+
+from reach import ids
+from reach.backend.port import Backend
+from reach.clock import Clock
+from reach.envelope.rules import check_pattern
+from reach.errors import EnvelopeError
+
+KEPT_MS = 1_000
+MAX_NAMES = 1_000
+
+
+class _Stored(msgspec.Struct):
+    """A stored registration, as far as it matters: whether its agent is gone."""
+
+    gone_at: int | None = None
+
+
+class Names:
+    """Turns what a caller writes into a pattern. An answer of the registry is kept for a second."""
+
+    def __init__(self, backend: Backend, clock: Clock) -> None:
+        self._backend = backend
+        self._clock = clock
+        self._known: dict[str, tuple[int, bool]] = {}
+
+    async def pattern_of(self, target: str) -> str:
+        """The pattern. A pattern is its own; a name is the agent of that id if there is one, else the capability.
+
+        Raises:
+            EnvelopeError: `target.bad_pattern`.
+            BackendError: The registry cannot be asked.
+        """
+        if ":" in target:
+            check_pattern(target)
+            return target
+        capability = f"capability:{target}"
+        if not ids.is_name(target):
+            check_pattern(capability)
+            return capability
+        if await self._is_agent(target) or not _is_pattern(capability):
+            return f"agent_id:{target}"
+        return capability
+
+    async def _is_agent(self, name: str) -> bool:
+        now = self._clock.monotonic_ms()
+        at_ms, is_agent = self._known.get(name, (now - KEPT_MS, False))
+        if now - at_ms < KEPT_MS:
+            return is_agent
+        stored, _ = await self._backend.registration(name)
+        is_agent = stored is not None and msgspec.json.decode(stored, type=_Stored).gone_at is None
+        if len(self._known) >= MAX_NAMES:
+            self._known.clear()
+        self._known[name] = (now, is_agent)
+        return is_agent
+
+
+def _is_pattern(text: str) -> bool:
+    try:
+        check_pattern(text)
+    except EnvelopeError:
+        return False
+    return True

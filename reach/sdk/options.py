@@ -1,0 +1,107 @@
+"""What a send may say, and the envelope that it becomes. Pure."""
+
+from collections.abc import Mapping
+from typing import TypedDict
+
+import msgspec
+
+from reach.envelope.message import Envelope, Payload, Scope, Source, Target, Timeouts, Traces
+from reach.sdk.bodies import encode_body
+from reach.sdk.durations import Duration, maybe_ms, to_ms
+
+
+class Options(TypedDict, total=False):
+    """What `request`, `ask` and `send` take by name, besides target and body.
+
+    type: the message type, "request" by default. schema: the name of the body's schema. timeout: the caller's patience, 30 s by default
+    (an agent's max_process raises it only where it is not given). ttl: how long the first hand-over may take, 30 s. key: the caller's own
+    id of this piece of work: the same key is the same message, and a repeat runs nothing. correlation_id: the conversation.
+    priority: 1 to 10, 5. max_attempts: one run and so many less one retries, 6. headers: text to text, carried untouched.
+    """
+
+    type: str
+    schema: str | None
+    timeout: Duration | None
+    ttl: Duration | None
+    key: str | None
+    correlation_id: str | None
+    priority: int
+    max_attempts: int
+    headers: Mapping[str, str] | None
+
+
+class Parent(msgspec.Struct, frozen=True, kw_only=True):
+    """The message in whose handler something is sent: what its children take over."""
+
+    msg_id: str
+    correlation_id: str
+    previous_hops: tuple[str, ...]  # with the handler's own agent
+    traceparent: str | None
+    tracestate: str | None
+    remaining_ms: int  # a child must not outlive the one who asks
+
+
+def total_ms_of(options: Options, parent: Parent | None, default_ms: int) -> int | None:
+    """The total that is written into the envelope; None: not said, so that an agent's own limit may raise it.
+
+    Raises:
+        ValueError: The timeout is no duration.
+    """
+    asked_ms = maybe_ms(options.get("timeout"), "timeout")
+    if parent is None:
+        return asked_ms
+    left_ms = max(parent.remaining_ms, 1)
+    if asked_ms is None:
+        return left_ms if left_ms < default_ms else None
+    return min(asked_ms, left_ms)
+
+
+def compose(
+    *,
+    msg_id: str,
+    source: Source,
+    pattern: str,
+    scope: Scope,
+    body: object,
+    options: Options,
+    reply_to: str,
+    now_ms: int,
+    total_ms: int | None,
+    traceparent: str | None = None,
+    parent: Parent | None = None,
+) -> Envelope:
+    """The envelope of one send. `traceparent`: of the calling program, used where there is no parent.
+
+    Raises:
+        BodyError: The body cannot be written as JSON.
+        ValueError: A duration that is none.
+        TypeError: An option of the wrong type.
+    """
+    schema = options.get("schema")
+    envelope = Envelope(
+        msg_id=msg_id,
+        type=options.get("type", "request"),
+        timestamp=now_ms,
+        task_id=options.get("key"),
+        source=source,
+        target=Target(pattern=pattern, scope=scope),
+        correlation_id=options.get("correlation_id"),
+        priority=options.get("priority", 5),
+        payload=Payload(schema=schema) if body is None else Payload(schema=schema, body=encode_body(body)),
+        reply_to=reply_to,
+        traces=Traces(traceparent=traceparent) if traceparent is not None else Traces(),
+        timeouts=Timeouts(total_ms=total_ms),
+        max_attempts=options.get("max_attempts", 6),
+        headers=dict(options.get("headers") or {}),
+    )
+    ttl = options.get("ttl")
+    if ttl is not None:
+        envelope = msgspec.structs.replace(envelope, ttl_ms=to_ms(ttl, "ttl", least=0))
+    if parent is None:
+        return envelope
+    return msgspec.structs.replace(
+        envelope,
+        correlation_id=envelope.correlation_id or parent.correlation_id,
+        in_reply_to=parent.msg_id,
+        traces=Traces(previous_hops=parent.previous_hops, traceparent=parent.traceparent, tracestate=parent.tracestate),
+    )

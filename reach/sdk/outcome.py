@@ -1,0 +1,147 @@
+"""What a handler's end becomes: the answer that is settled. Pure."""
+
+import datetime as dt
+import math
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from reach.backend.steps import Answer
+from reach.delivery.answers import make_answer, plain
+from reach.errors import ReachError
+from reach.sdk.bodies import BodyError, encode_body
+from reach.sdk.durations import to_ms
+
+T = TypeVar("T")
+
+MAX_OUTPUT_BYTES = 1 << 20
+
+
+class Retry(Exception):
+    """Raise it in a handler: not now. With `after`, the message waits so long and no attempt is burnt.
+
+    Args:
+        after: Seconds or timedelta; None: the ordinary back-off, and the run counts as an attempt.
+        message: Why, for the receipt.
+    """
+
+    def __init__(self, after: float | dt.timedelta | None = None, message: str = "") -> None:
+        self.after_ms = None if after is None else to_ms(after, "after", least=0)
+        self.message = message
+        super().__init__(message)
+
+
+class Reject(Exception):
+    """Raise it in a handler: no, and the same again cannot help. The receipt says `handler.rejected`, details.reject has `code`.
+
+    Args:
+        code: Your own code, such as `no_such_order`.
+        message: One sentence for people.
+        details: More for programs; JSON-able.
+    """
+
+    def __init__(self, code: str, message: str = "", **details: Any) -> None:
+        self.code = code
+        self.message = message
+        self.details = details
+        super().__init__(f"{code}: {message}")
+
+
+class Result(Generic[T]):
+    """Return it from a handler where the value alone does not say it all.
+
+    Args:
+        value: The output.
+        confidence: How sure the handler is, 0 to 1.
+        cost: What the run cost, in the unit of your choice.
+        schema: The schema of the output.
+    """
+
+    __slots__ = ("confidence", "cost", "schema", "value")
+
+    def __init__(
+        self, value: T, *, confidence: float | None = None, cost: float | None = None, schema: str | None = None
+    ) -> None:
+        if confidence is not None and not 0.0 <= confidence <= 1.0:
+            raise ValueError(f"confidence is {confidence!r}, must be 0 to 1")
+        if cost is not None and not math.isfinite(cost):
+            raise ValueError(f"cost is {cost!r}, must be a finite number")
+        self.value = value
+        self.confidence = confidence
+        self.cost = cost
+        self.schema = schema
+
+
+def succeeded(value: object, *, host: str, schema: str | None = None) -> Answer:
+    """A handler returned: success, or `handler.error` where the value cannot travel."""
+    result = value if isinstance(value, Result) else Result(value)
+    try:
+        output = encode_body(result.value)
+    except BodyError as error:
+        text = f"the handler's result, a {type(result.value).__name__}, {error.message}"
+        return failed("handler.error", text, host=host)
+    size = len(bytes(output))
+    if size > MAX_OUTPUT_BYTES:
+        text = f"the handler's result has {size} bytes, at most {MAX_OUTPUT_BYTES}"
+        return failed("handler.error", text, host=host)
+    return make_answer(
+        "success",
+        output=bytes(output),
+        schema=result.schema or schema,
+        processing_host=host,
+        confidence=result.confidence,
+        cost=result.cost,
+    )
+
+
+def failed(code: str, message: str, *, host: str, **details: Any) -> Answer:
+    """Again cannot help."""
+    return make_answer("failed", code, error_message=message, details=_sound(details), processing_host=host)
+
+
+def retryable(code: str, message: str, *, host: str, retry_after_ms: int | None = None, **details: Any) -> Answer:
+    """Again can help."""
+    return make_answer(
+        "retryable",
+        code,
+        error_message=message,
+        details=_sound(details),
+        processing_host=host,
+        retry_after_ms=retry_after_ms,
+    )
+
+
+def raised(error: BaseException, *, host: str) -> tuple[Answer, int]:
+    """What a handler's exception becomes, and how long the return waits in ms (-1: the ordinary back-off)."""
+    if isinstance(error, Retry):
+        after_ms = -1 if error.after_ms is None else error.after_ms
+        text = text_of(error, error.message)
+        return retryable("handler.retry", text, host=host, retry_after_ms=error.after_ms), after_ms
+    if isinstance(error, Reject):
+        details = {**error.details, "reject": str(error.code)}
+        return failed("handler.rejected", text_of(error, error.message), host=host, **details), -1
+    more: dict[str, Any] = {"error": type(error).__name__}
+    if isinstance(error, ReachError):
+        more["cause"] = error.code
+    return retryable("handler.error", text_of(error), host=host, **more), -1
+
+
+def text_of(error: BaseException, message: str | None = None) -> str:
+    """What an exception says, bounded; an exception that cannot even say it gives its name."""
+    name = type(error).__name__
+    try:
+        if message is not None:
+            return plain(str(message))
+        said = str(error)
+    except Exception:  # noqa: BLE001 - the user's own __str__
+        return plain(f"{name}: (its text cannot be had: __str__ raises)")
+    return plain(f"{name}: {said}" if said else name)
+
+
+def _sound(details: dict[str, Any]) -> dict[str, Any]:
+    """Details that can be written: they come from the user, and must never cost the answer itself."""
+    try:
+        msgspec.json.encode(details)
+    except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError):
+        return {name: plain(repr(value)) for name, value in details.items() if isinstance(value, str | int)}
+    return details

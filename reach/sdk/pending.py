@@ -1,0 +1,187 @@
+"""One message that a client waits for: what has come for it, and whether that is the end."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from reach.backend.steps import Record
+from reach.clock import Cancel, Clock
+from reach.envelope.receipt import Notice, ReceiptRecord, Status
+from reach.errors import EnvelopeError
+
+MAX_NOTICES = 256
+#: refusals concern the whole message, however many legs it would have had
+_REFUSALS = ("envelope.", "target.", "type.", "ttl.zero", "overloaded", "auth.", "loop.", "budget.")
+
+
+class Progress(msgspec.Struct, frozen=True):
+    """A sign of life from the handler. `data` is what it gave to `ctx.progress`; kind: received | progress."""
+
+    kind: str
+    leg: int
+    data: Any
+
+
+class Pending:
+    """What is known of a message that was, or is being, sent. The first terminal receipt per leg of its round wins."""
+
+    def __init__(self, msg_id: str, partition: int, *, sender: str, broadcast: bool, deadline_at_ms: int) -> None:
+        """`deadline_at_ms`: total, by the monotonic clock of the process."""
+        self.msg_id = msg_id
+        self.partition = partition
+        self.sender = sender
+        self.broadcast = broadcast
+        self.started_at_ms = 0
+        self.deadline_at_ms = deadline_at_ms
+        self.fingerprint = ""
+        self.correlation_id = ""
+        self.traceparent: str | None = None
+        self.accepted = False
+        self.round = 1
+        self.receipts: dict[int, ReceiptRecord] = {}
+        self.legs = 0 if broadcast else 1  # how many there are; 0: not known yet
+        self.agents: dict[int, str] = {}
+        self.notices: deque[Notice] = deque(maxlen=MAX_NOTICES)
+        self.noticed = 0  # how many notices there were: a reader of `notices` finds its place by it
+        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.timers: list[Cancel] = []
+        self._news: set[asyncio.Future[None]] = set()
+
+    def take_notice(self, notice: Notice) -> int:
+        """Keep a notice. Returns the total in ms that it names, 0 for none."""
+        total_ms = 0
+        if notice.notice == "routed":
+            total_ms = self._routed(notice.fields)
+        else:
+            self.notices.append(notice)
+            self.noticed += 1
+        self._tell()
+        return total_ms
+
+    def _routed(self, fields: dict[str, Any]) -> int:
+        round_, legs, total_ms = fields.get("round"), fields.get("legs"), fields.get("total_ms")
+        if isinstance(round_, int):
+            self.round = round_
+            self.receipts = {leg: r for leg, r in self.receipts.items() if r.round >= round_}
+        if self.broadcast and isinstance(legs, list):
+            self.legs = len(legs)
+            self.agents = {row["leg"]: row.get("agent") or "" for row in legs if isinstance(row, dict) and "leg" in row}
+            self._finish_if_whole()
+        elif self.broadcast and isinstance(legs, int):
+            self.legs = legs
+            self._finish_if_whole()
+        return total_ms if isinstance(total_ms, int) else 0
+
+    def take_receipt(self, receipt: ReceiptRecord) -> bool:
+        """Keep a terminal receipt, unless it is of an older round or its leg has one. True: it was the first."""
+        if self.done.done() or receipt.round < self.round or receipt.leg in self.receipts:
+            return False
+        self.receipts[receipt.leg] = receipt
+        if self.broadcast and not self.legs and receipt.code.startswith(_REFUSALS):
+            self.legs = 1
+        self._finish_if_whole()
+        return True
+
+    def take_record(self, record: Record, read: Callable[[bytes], ReceiptRecord]) -> None:
+        """Take over what the ledger says: after a reconnect, or when a mailbox was lost with what lay in it."""
+        if record.head.sender != self.sender:
+            return  # somebody else's message: ours was or will be answered as a conflict
+        if self.broadcast and not self.legs:
+            self.legs = record.head.legs
+        for data in record.receipts.values():
+            self.take_receipt(read(data))
+        self._finish_if_whole()
+
+    @property
+    def unsure(self) -> bool:
+        """A receipt has come and nothing says how many there will be: the notice was lost, the record knows."""
+        return bool(self.receipts) and not self.legs
+
+    def refuse(self, error: EnvelopeError, *, at_ms: int, durability: str) -> None:
+        """End it with what the rules say: it was not sent."""
+        if not self.done.done():
+            self.receipts = {
+                0: ReceiptRecord(
+                    msg_id=self.msg_id,
+                    task_id=self.msg_id,
+                    status=Status.FAILED,
+                    code=error.code,
+                    error_message=error.message,
+                    details={**error.details, "local": True, "accepted": self.accepted},
+                    finished_at=at_ms,
+                    durability=durability,
+                )
+            }
+            self.legs = 1
+            self._finish_if_whole()
+
+    def end(self, code: str, message: str, *, at_ms: int, durability: str, **details: Any) -> None:
+        """End every leg that has no receipt with one that is made here."""
+        if self.done.done():
+            return
+        for leg in range(max(self.legs, 1)):
+            if leg in self.receipts:
+                continue
+            self.receipts[leg] = ReceiptRecord(
+                msg_id=self.msg_id,
+                task_id=self.msg_id,
+                leg=leg,
+                round=self.round,
+                status=Status.RETRYABLE,
+                code=code,
+                error_message=message,
+                details={**details, "local": True, "accepted": self.accepted},
+                target_agent=self.agents.get(leg) or None,
+                finished_at=at_ms,
+                durability=durability,
+            )
+        self.legs = max(self.legs, 1)
+        self._finish_if_whole()
+
+    def _finish_if_whole(self) -> None:
+        if self.legs and len(self.receipts) >= self.legs and not self.done.done():
+            self.done.set_result(None)
+            self._tell()
+
+    def _tell(self) -> None:
+        for waiter in self._news:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    async def news(self) -> None:
+        """Wait for the next notice or the end."""
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._news.add(waiter)
+        try:
+            await waiter
+        finally:
+            self._news.discard(waiter)
+
+    async def wait(self, clock: Clock, ms: int | None = None) -> bool:
+        """Wait for the end, at most `ms`. Cancelling ends the wait alone. False: not yet."""
+        if self.done.done():
+            return True
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def wake(_: object = None) -> None:
+            if not waiter.done():
+                waiter.set_result(None)
+
+        self.done.add_done_callback(wake)
+        cancel = clock.call_later(ms, wake) if ms is not None else None
+        try:
+            await waiter
+        finally:
+            self.done.remove_done_callback(wake)
+            if cancel is not None:
+                cancel()
+        return self.done.done()
+
+    def close(self) -> None:
+        """Take its timers back."""
+        for cancel in self.timers:
+            cancel()
+        self.timers.clear()

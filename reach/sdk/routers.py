@@ -1,0 +1,67 @@
+"""What makes a router: the same services in a worker, in embedded mode and in the test kit."""
+
+import random
+from collections.abc import Sequence
+
+from reach.backend.port import Backend
+from reach.clock import Clock
+from reach.delivery.due import DueService
+from reach.delivery.judge import Judge
+from reach.delivery.router import MAX_BATCH, Router
+from reach.delivery.trail import Trail
+from reach.envelope.codec import DEFAULT_MAX_BYTES
+from reach.registry.reaper import Reaper
+from reach.registry.registrar import Registrar
+from reach.registry.watcher import Watcher
+from reach.routing.decide import Chooser
+from reach.routing.index import CapabilityIndex
+from reach.routing.strategies import Memory
+from reach.service import Service
+from reach.tracing.hops import HopRecorder
+
+NEEDED = frozenset({"router", "watcher", "due"})
+"""The services without whose progress a router is not ready."""
+
+
+def router_services(
+    backend: Backend,
+    hops: HopRecorder,
+    partitions: Sequence[int],
+    worker_id: str,
+    *,
+    clock: Clock,
+    rng: random.Random,
+    max_batch: int = MAX_BATCH,
+    max_envelope_bytes: int = DEFAULT_MAX_BYTES,
+) -> list[Service]:
+    """The index and what feeds it, the router itself, its timers, the registry, the records; on an open backend."""
+    index = CapabilityIndex()
+    watcher = Watcher(backend, index, clock=clock)
+    trail = Trail(hops)
+    judge = Judge(
+        Chooser(index=index, rng=rng, memory=Memory()),
+        env=backend.env,
+        partitions=backend.partitions,
+        durability=backend.durability,
+        rng=rng,
+        max_envelope_bytes=max_envelope_bytes,
+    )
+    router = Router(
+        backend,
+        judge,
+        trail,
+        worker=worker_id,
+        partitions=partitions,
+        now_ms=hops.base.now_ms,
+        ready=watcher.wait_loaded,
+        max_batch=max_batch,
+        clock=clock,
+    )
+    return [
+        hops,
+        watcher,
+        router,
+        DueService(backend, trail, partitions),
+        Registrar(backend, worker_id),
+        Reaper(backend, worker_id, clock=clock),
+    ]

@@ -1,0 +1,312 @@
+"""The messages that an agent runs now: from taken to settled.
+
+A run is answered once: by its handler's end, by a deadline, by a shutdown; or not at all when the ledger has taken it away.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from reach.backend.port import Backend
+from reach.backend.steps import Answer, SettleVerdict, Taken
+from reach.clock import Cancel, Clock
+from reach.delivery.inbox import Inbox
+from reach.envelope.codec import decode
+from reach.envelope.message import Envelope
+from reach.errors import EnvelopeError
+from reach.sdk.context import Context
+from reach.sdk.handlers import Handlers
+from reach.sdk.outcome import Reject, Retry, failed, raised, retryable, succeeded
+from reach.sdk.sending import Origin
+from reach.service import Tasks
+from reach.tracing.hops import HopRecorder, Point
+
+log = logging.getLogger("reach.agent")
+
+REMEMBERED_OUTCOMES = 50
+#: how long the mean response time remembers: each new run counts for so much
+NEWEST_SHARE = 0.2
+
+
+class Run:
+    """One message in the hands of a handler. Moments by the monotonic clock."""
+
+    __slots__ = (
+        "alive_at_ms",
+        "answered",
+        "busy",
+        "envelope",
+        "started_at_ms",
+        "taken",
+        "task",
+        "timers",
+        "total_at_ms",
+    )
+
+    def __init__(self, taken: Taken, now_ms: int) -> None:
+        self.taken = taken
+        self.envelope: Envelope | None = None
+        self.task: asyncio.Task[None] | None = None
+        self.started_at_ms = self.alive_at_ms = now_ms
+        self.total_at_ms = now_ms + max(taken.total_at_ms - taken.now_ms, 0)
+        self.answered = False
+        self.busy: asyncio.Future[Any] | None = None  # a thread that goes on after its run was given up
+        self.timers: list[Cancel] = []
+
+    def claim(self) -> bool:
+        """True for the first who wants to answer: all others come too late."""
+        first = not self.answered
+        self.answered = True
+        return first
+
+    def cancel(self) -> None:
+        """Cancel the handler."""
+        if self.task is not None:
+            self.task.cancel()
+
+    def close(self) -> None:
+        """Take the timers back."""
+        for cancel in self.timers:
+            cancel()
+        self.timers.clear()
+
+
+class Runs:
+    """All of an agent's runs. For one event loop."""
+
+    def __init__(
+        self,
+        *,
+        backend: Backend,
+        inbox: Inbox,
+        handlers: Handlers,
+        origin: Origin,
+        recorder: HopRecorder,
+        host: str,
+        clock: Clock,
+        on_change: Callable[[], None],
+    ) -> None:
+        """`on_change` is told whenever a slot is filled or freed."""
+        self._backend = backend
+        self._inbox = inbox
+        self._handlers = handlers
+        self._origin = origin
+        self._recorder = recorder
+        self._host = host
+        self._clock = clock
+        self._on_change = on_change
+        self._runs: dict[tuple[int, str], Run] = {}
+        self._tasks = Tasks()
+        self._settling = 0
+        self._stir = asyncio.Event()
+        self._outcomes: deque[bool] = deque(maxlen=REMEMBERED_OUTCOMES)
+        self.mean_ms: float | None = None
+
+    def __len__(self) -> int:
+        """How many slots are taken."""
+        return len(self._runs)
+
+    @property
+    def success_rate(self) -> float | None:
+        """Of the last 50 runs; None before the first has ended."""
+        return sum(self._outcomes) / len(self._outcomes) if self._outcomes else None
+
+    def start(self, taken: Taken) -> None:
+        """Run it."""
+        run = Run(taken, self._clock.monotonic_ms())
+        self._runs[taken.partition, taken.hand] = run
+        run.task = self._tasks.start(self._run(run), f"run {taken.msg_id}")
+        if run.task is None:
+            self._runs.pop((taken.partition, taken.hand), None)
+            self._inbox.forget(taken)
+        self._on_change()
+
+    def lost(self, partition: int, hand: str) -> None:
+        """The ledger has taken it away: cancelled by its sender, or given to somebody else. Its result would be refused."""
+        run = self._runs.get((partition, hand))
+        if run is not None and run.claim():
+            log.info("run lost", extra={"msg_id": run.taken.msg_id, "agent": self._inbox.agent_id})
+            self._inbox.forget(run.taken)
+            run.cancel()
+
+    def hand_back(self, taken: Taken, run: Run | None = None) -> None:
+        """Give it back at once, burning no attempt: another instance goes on with it."""
+        if run is not None and not run.claim():
+            return
+        answer = retryable("agent.lost", "the agent is shutting down", host=self._host, reason="shutdown")
+        self._tasks.start(self._settle(taken, answer, 0, run), f"hand back {taken.msg_id}")
+        if run is not None:
+            run.cancel()
+
+    def hand_back_all(self) -> None:
+        """Cancel every handler that still runs, and give its message back."""
+        for run in list(self._runs.values()):
+            self.hand_back(run.taken, run)
+
+    async def wait_empty(self, ms: int) -> bool:
+        """Wait until nothing runs and every answer is written, at most `ms`. True: so it is."""
+        over = False
+
+        def end() -> None:
+            nonlocal over
+            over = True
+            self._stir.set()
+
+        cancel = self._clock.call_later(ms, end)
+        try:
+            while (self._runs or self._settling) and not over:
+                self._stir.clear()
+                await self._stir.wait()
+        finally:
+            cancel()
+        return not (self._runs or self._settling)
+
+    async def close(self) -> None:
+        """Cut off whatever is left, without an answer."""
+        for run in self._runs.values():
+            run.answered = True
+        await self._tasks.close()
+        self._runs.clear()
+
+    # ------------------------------------------------------------ one run
+
+    async def _run(self, run: Run) -> None:
+        taken = run.taken
+        try:
+            answer, wait_ms = await self._answer(run)
+            if run.claim():
+                run.close()
+                await self._settle(taken, answer, wait_ms, run)
+        finally:
+            run.close()
+            if not run.answered:
+                self._inbox.forget(taken)
+            if run.busy is not None and not run.busy.done():
+                run.busy.add_done_callback(lambda _: self._free(taken))
+            else:
+                self._free(taken)
+
+    def _free(self, taken: Taken) -> None:
+        self._runs.pop((taken.partition, taken.hand), None)
+        self._stir.set()
+        self._on_change()
+
+    async def _answer(self, run: Run) -> tuple[Answer, int]:
+        taken, host = run.taken, self._host
+        try:
+            envelope = run.envelope = decode(taken.envelope)
+        except EnvelopeError as error:
+            return failed(error.code, error.message, host=host, **error.details), -1
+        self._record("agent.received", run)
+        handler = self._handlers.find(envelope)
+        if handler is None:
+            text = f"no handler for type {envelope.type}, schema {envelope.payload.schema}, target {envelope.target.pattern}"
+            return failed("error.unknown_type", text, host=host, supported=self._handlers.supported()), -1
+        try:
+            body = handler.read(envelope)
+        except EnvelopeError as error:
+            return failed("payload.invalid", error.message, host=host, **error.details), -1
+        self._arm(run)
+        try:
+            value = await handler.call(body, self._context(run, envelope))
+        except GeneratorExit:
+            raise  # the loop is being torn down around us
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if run.answered or (task is not None and task.cancelling()):
+                raise
+            return raised(error, host=host)
+        except BaseException as error:  # around the user's handler: SystemExit too must become an answer
+            if not run.answered and not isinstance(error, Retry | Reject):
+                log.warning(
+                    "handler failed", extra={"msg_id": taken.msg_id, "handler": repr(handler.function)}, exc_info=error
+                )
+            return raised(error, host=host)
+        return succeeded(value, host=host), -1
+
+    def _context(self, run: Run, envelope: Envelope) -> Context:
+        def hold(future: asyncio.Future[Any]) -> None:
+            run.busy = future
+
+        return Context(
+            self._origin,
+            envelope,
+            run.taken,
+            agent_id=self._inbox.agent_id,
+            remaining_ms=lambda: max(run.total_at_ms - self._clock.monotonic_ms(), 0),
+            alive=lambda notice: self._alive(run, notice),
+            is_cancelled=lambda: run.answered,
+            hold_until=hold,
+        )
+
+    async def _settle(self, taken: Taken, answer: Answer, wait_ms: int, run: Run | None) -> None:
+        self._settling += 1
+        try:
+            if run is not None:
+                self._record("agent.responding", run, answer.code)
+            self._settled(taken, answer, wait_ms, run, await self._inbox.settle(taken, answer, wait_ms=wait_ms))
+        finally:
+            self._settling -= 1
+            self._stir.set()
+
+    def _settled(self, taken: Taken, answer: Answer, wait_ms: int, run: Run | None, verdict: SettleVerdict) -> None:
+        if verdict != "done":
+            log.info("answer not taken", extra={"msg_id": taken.msg_id, "verdict": verdict, "code": answer.code})
+        if run is None or wait_ms == 0:
+            return
+        took_ms = self._clock.monotonic_ms() - run.started_at_ms
+        self._outcomes.append(answer.status != "retryable")
+        self.mean_ms = took_ms if self.mean_ms is None else self.mean_ms + NEWEST_SHARE * (took_ms - self.mean_ms)
+        self._record("agent.completed", run, answer.code if verdict == "done" else verdict)
+
+    # ------------------------------------------------------------ its moments
+
+    def _arm(self, run: Run) -> None:
+        now = self._clock.monotonic_ms()
+        run.timers = [
+            self._clock.call_later(run.taken.processing_ms, lambda: self._check(run)),
+            self._clock.call_later(
+                run.total_at_ms - now, lambda: self._overdue(run, "timeout.total", "the caller's total")
+            ),
+        ]
+
+    def _check(self, run: Run) -> None:
+        left_ms = run.alive_at_ms + run.taken.processing_ms - self._clock.monotonic_ms()
+        if left_ms <= 0:
+            self._overdue(run, "timeout.processing", f"no sign of life for {run.taken.processing_ms} ms")
+        elif not run.answered:
+            run.timers[0] = self._clock.call_later(left_ms, lambda: self._check(run))
+
+    def _overdue(self, run: Run, code: str, what: str) -> None:
+        if run.claim():
+            answer = retryable(code, f"the handler was cancelled: {what}", host=self._host)
+            self._tasks.start(self._settle(run.taken, answer, -1, run), f"overdue {run.taken.msg_id}")
+            run.cancel()
+
+    async def _alive(self, run: Run, notice: bytes | None) -> None:
+        taken = run.taken
+        run.alive_at_ms = self._clock.monotonic_ms()
+        if not await self._backend.progress(taken.partition, taken.msg_id, taken.leg, taken.hand, notice):
+            self.lost(taken.partition, taken.hand)
+
+    def _record(self, point: Point, run: Run, code: str = "") -> None:
+        envelope, taken = run.envelope, run.taken
+        if envelope is None:
+            return
+        self._recorder.add(
+            taken.partition,
+            point,
+            taken.msg_id,
+            leg=taken.leg,
+            attempt=taken.attempt,
+            correlation_id=envelope.conversation,
+            traceparent=envelope.traces.traceparent,
+            agent=self._inbox.agent_id,
+            instance=self._inbox.instance_id,
+            pattern=envelope.target.pattern,
+            code=code,
+            schema=envelope.payload.schema or "",
+            duration_us=0 if point == "agent.received" else (self._clock.monotonic_ms() - run.started_at_ms) * 1000,
+        )

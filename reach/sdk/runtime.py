@@ -1,0 +1,341 @@
+"""An agent that runs: connects, registers, takes and handles, beats, and goes in an orderly way."""
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+
+import msgspec
+
+from reach.backend.port import Backend
+from reach.delivery.inbox import Inbox
+from reach.delivery.pulse import Pulse, PulseThread
+from reach.envelope.receipt import Notice
+from reach.envelope.registration import Beat, BeatState, Registration
+from reach.errors import BackendError, RegistrationRefused
+from reach.sdk.client import Reach
+from reach.sdk.handlers import Handlers
+from reach.sdk.membership import Membership
+from reach.sdk.outcome import text_of
+from reach.sdk.places import Place
+from reach.sdk.runs import Runs
+from reach.service import Report, Service, Supervisor, pause_ms
+
+log = logging.getLogger("reach.agent")
+
+BLOCK_MS = 2_000
+REST_MS = 1_000
+READY_EVERY_MS = 5_000
+CUT_OFF_MS = 2_000
+LEAVE_MS = 1_500
+
+ReadyCheck = Callable[[], Awaitable[bool | str] | bool | str]
+
+
+class Condition(msgspec.Struct):
+    """How an instance is, as it says itself. Read by the pulse, from its thread."""
+
+    draining: bool = False
+    not_ready: str | None = None
+    busy: bool = False
+    context_left: int | None = None
+
+
+class AgentRun:
+    """One instance of an agent, from start to stop."""
+
+    def __init__(
+        self,
+        place: Place,
+        registration: Registration,
+        handlers: Handlers,
+        *,
+        name: str | None,
+        ready: ReadyCheck | None,
+    ) -> None:
+        """`registration` says all but the number of partitions, which the backend knows. `name`: of all replicas."""
+        self.place = place
+        self.registration = registration
+        self.condition = Condition(not_ready="starting" if ready is not None else None)
+        self.backend: Backend = place.backend()
+        self.client = Reach(
+            place,
+            agent_id=registration.agent_id,
+            name=name,
+            node_id=registration.node_id,
+            zone=registration.zone,
+            backend=self.backend,
+            on_control=self._on_control,
+        )
+        self.inbox = Inbox(self.backend, registration.agent_id, registration.instance_id, place.clock)
+        self.runs = Runs(
+            backend=self.backend,
+            inbox=self.inbox,
+            handlers=handlers,
+            origin=self.client.origin,
+            recorder=self.client.recorder,
+            host=registration.node_id or "",
+            clock=place.clock,
+            on_change=self._changed,
+        )
+        self.membership = Membership(self.backend, self.client.mailbox_id, place.clock, registration)
+        self._taking = Taking(self)
+        self._ready = Readiness(self, ready) if ready is not None else None
+        self._services: Supervisor | None = None
+        self._thread: PulseThread | None = None
+        self._pulse: Pulse | None = None
+        self._stack = AsyncExitStack()
+        self._loop = asyncio.get_running_loop()
+
+    def _on_control(self, notice: Notice) -> None:
+        self.membership.on_notice(notice)
+
+    # ------------------------------------------------------------ life
+
+    async def start(self) -> None:
+        """Connect (and wait for Redis as long as it takes), register, begin to take. Cancelling undoes it.
+
+        Raises:
+            RegistrationRefused: The registrar said no.
+            BackendError: Redis refuses (not: cannot be reached).
+        """
+        async with AsyncExitStack() as stack:
+            await self.place.enter()
+            stack.push_async_callback(self.place.leave)
+            stack.push_async_callback(self.backend.close)
+            await self._patiently(self.backend.open)
+            self.registration = msgspec.structs.replace(self.registration, partitions=self.backend.partitions)
+            self.membership.registration = self.registration
+            await self._patiently(self.client.start)
+            stack.push_async_callback(self.client.close)
+            await self.membership.register()
+            services: list[Service] = [self.inbox, self._taking, self.membership]
+            if self._ready is not None:
+                services.append(self._ready)
+            if self.place.threads:
+                self._thread = PulseThread(self.place.backend, self._make_pulse, self.registration.agent_id)
+                self._thread.start()
+            else:
+                self._pulse = self._make_pulse(self.backend)
+                services.append(self._pulse)
+            self._services = Supervisor(services, clock=self.place.clock, rng=self.place.rng)
+            self._services.start()
+            self._stack = stack.pop_all()
+
+    async def stop(self, grace_ms: int) -> None:
+        """Take nothing more, let what runs end for `grace_ms`, give back what does not, say goodbye. Twice is once."""
+        if self._services is None:
+            return
+        self.condition.draining = True
+        self._changed()
+        self._taking.interrupt()
+        if not await self.runs.wait_empty(grace_ms):
+            log.warning("cut off", extra={"agent": self.registration.agent_id, "running": len(self.runs)})
+            self.runs.hand_back_all()
+            await self.runs.wait_empty(CUT_OFF_MS)
+        await self._end()
+        await self.membership.leave(LEAVE_MS)
+        await self._stack.aclose()
+
+    async def kill(self) -> None:
+        """Stop at once and tell nobody, as a process that was killed."""
+        await self._end()
+        await self._stack.aclose()
+
+    async def _end(self) -> None:
+        await self.runs.close()
+        services, self._services = self._services, None
+        if services is not None:
+            await services.stop(drain_ms=0)
+        if self._thread is not None:
+            await self._thread.stop()
+
+    async def _patiently(self, connect: Callable[[], Awaitable[None]]) -> None:
+        """Redis may come later than we do: wait, and do not die for it."""
+        failures = 0
+        while True:
+            try:
+                return await connect()
+            except BackendError as error:
+                if not error.retryable:
+                    raise
+                failures += 1
+                if failures in (1, 10, 100):
+                    log.warning("waiting for the server", extra={"error": error.message, "failures": failures})
+                await self.place.clock.sleep(pause_ms(failures, self.place.rng))
+
+    # ------------------------------------------------------------ how it is
+
+    @property
+    def free(self) -> int:
+        """The slots that are free and may be filled."""
+        if self.condition.draining or self.condition.not_ready is not None:
+            return 0
+        return max(self.registration.concurrency - len(self.runs), 0)
+
+    def sample(self) -> Beat:
+        """How the instance is now. From any thread."""
+        condition, running = self.condition, len(self.runs)
+        slots = self.registration.concurrency
+        blocked = self._thread is not None and self._thread.blocked
+        state: BeatState = "ready"
+        reason = None
+        if condition.draining:
+            state = "draining"
+        elif condition.not_ready is not None:
+            state, reason = "not_ready", condition.not_ready
+        elif blocked or condition.busy or running >= slots:
+            state = "busy"
+            reason = "the event loop is blocked" if blocked else None
+        return Beat(
+            state=state,
+            reason=reason,
+            inflight=running,
+            load=min(100.0 * running / slots, 100.0),
+            success_rate=self.runs.success_rate,
+            avg_response_ms=self.runs.mean_ms,
+            context_left=condition.context_left,
+            partitions=self.registration.partitions,
+        )
+
+    def changed(self) -> None:
+        """Something that the pulse tells has changed."""
+        self._changed()
+        if self._thread is not None:
+            self._thread.wake()
+        elif self._pulse is not None:
+            self._pulse.wake()
+
+    def _changed(self) -> None:
+        self._taking.stir()
+        if self.condition.draining:
+            if self._thread is not None:
+                self._thread.wake()
+            elif self._pulse is not None:
+                self._pulse.wake()
+
+    # ------------------------------------------------------------ the pulse
+
+    def _make_pulse(self, backend: Backend) -> Pulse:
+        return Pulse(
+            backend,
+            self.registration.agent_id,
+            self.registration.instance_id,
+            clock=self.place.clock,
+            sample=self.sample,
+            holds=self.inbox.holds,
+            on_lost=lambda partition, hand: self._in_loop(lambda: self.runs.lost(partition, hand)),
+            on_unknown=lambda: self._in_loop(self.membership.forgotten),
+        )
+
+    def _in_loop(self, call: Callable[[], None]) -> None:
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(call)
+
+
+class Taking:
+    """The service that fills the free slots."""
+
+    name = "take"
+    interval_ms = 0
+
+    def __init__(self, run: AgentRun) -> None:
+        self._run = run
+        self._stir = asyncio.Event()
+        self._bell: asyncio.Timeout | None = None
+
+    def stir(self) -> None:
+        """A slot was freed, or something else has changed."""
+        self._stir.set()
+
+    def interrupt(self) -> None:
+        """Do not wait at the bell any longer. A take that is under way ends by itself: what it brings must not be lost."""
+        if self._bell is not None:
+            self._bell.reschedule(asyncio.get_running_loop().time())
+
+    async def run_once(self) -> Report:
+        """Take as much as there are free slots, and wait for more. Only the waiting may be cancelled."""
+        run = self._run
+        free = run.free
+        if free <= 0:
+            await self._rest()
+            return {}
+        taken = await run.inbox.take(free)
+        for one in taken:
+            if run.condition.draining:
+                run.runs.hand_back(one)
+            else:
+                run.runs.start(one)
+        if len(taken) < free and not run.condition.draining:
+            await self._wait()
+        return {"taken": len(taken)}
+
+    async def _rest(self) -> None:
+        cancel = self._run.place.clock.call_later(REST_MS, self._stir.set)
+        self._stir.clear()
+        try:
+            await self._stir.wait()
+        finally:
+            cancel()
+
+    async def _wait(self) -> None:
+        try:
+            async with asyncio.timeout(None) as self._bell:
+                await self._run.inbox.wait(BLOCK_MS)
+        except TimeoutError:
+            pass  # interrupted
+        finally:
+            self._bell = None
+
+
+class Readiness:
+    """The service that asks the agent whether it is ready: every 5 s, every second while it is not."""
+
+    name = "ready"
+
+    def __init__(self, run: AgentRun, check: ReadyCheck) -> None:
+        self._run = run
+        self._check = check
+
+    @property
+    def interval_ms(self) -> int:
+        """The pace."""
+        return READY_EVERY_MS if self._run.condition.not_ready is None else REST_MS
+
+    async def run_once(self) -> Report:
+        """Ask once."""
+        reason = await self._ask()
+        if reason != self._run.condition.not_ready:
+            log.info("readiness", extra={"agent": self._run.registration.agent_id, "not_ready": reason})
+            self._run.condition.not_ready = reason
+            self._run.changed()
+        return {}
+
+    async def _ask(self) -> str | None:
+        try:
+            answer = self._check()
+            if inspect.isawaitable(answer):
+                answer = await answer
+        except Exception as error:  # noqa: BLE001 - the user's own check
+            return text_of(error)[:200]
+        if answer is True:
+            return None
+        return answer if isinstance(answer, str) else "not ready"
+
+
+async def until_refused_or(run: AgentRun, stop: asyncio.Event) -> None:
+    """Wait until `stop` is set; raise what the registrar refused later on.
+
+    Raises:
+        RegistrationRefused: A registration that had been accepted was refused when it was made anew.
+    """
+    run.membership.refused.add_done_callback(lambda _: stop.set())
+    await stop.wait()
+    if run.membership.refused.done():
+        raise_refused(run.membership.refused.result())
+
+
+def raise_refused(error: RegistrationRefused) -> None:
+    """Raise it."""
+    raise error

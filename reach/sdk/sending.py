@@ -1,0 +1,197 @@
+"""request, ask and send: the same for a client and inside a handler."""
+
+from typing import Any, Literal, TypeVar, Unpack, overload
+
+from opentelemetry import trace
+
+from reach.envelope.message import Envelope, Scope, Source
+from reach.envelope.rules import DEFAULT_TOTAL_MS, business_msg_id, check_fields, sender_of
+from reach.errors import BackendUnavailable, ConfigError, EnvelopeError
+from reach.ids import new_msg_id
+from reach.sdk.exchange import Exchange
+from reach.sdk.handle import Handle, receipts_of
+from reach.sdk.names import Names
+from reach.sdk.options import Options, Parent, compose, total_ms_of
+from reach.sdk.pending import Pending
+from reach.sdk.receipts import Receipt, Receipts
+
+T = TypeVar("T")
+
+_OPTIONS = frozenset(Options.__annotations__)
+
+
+class Origin:
+    """Who sends: what every message of one client has in common."""
+
+    __slots__ = ("env", "exchange", "keyed", "names", "source")
+
+    def __init__(self, exchange: Exchange, source: Source, *, env: str, keyed: bool) -> None:
+        """`keyed`: the sender has a name of its own, so that a key means the same after a restart."""
+        self.exchange = exchange
+        self.names = Names(exchange.backend, exchange.clock)
+        self.source = source
+        self.env = env
+        self.keyed = keyed
+
+
+class Sending:
+    """Sends messages and waits for receipts."""
+
+    _origin: Origin
+
+    def _parent(self) -> Parent | None:
+        """The message in whose handler this sends; None outside."""
+        return None
+
+    @overload
+    async def request(
+        self, target: str, body: object = None, *, scope: Literal["one"] = "one", **options: Unpack[Options]
+    ) -> Receipt[Any]: ...
+    @overload
+    async def request(
+        self,
+        target: str,
+        body: object = None,
+        *,
+        returns: type[T],
+        scope: Literal["one"] = "one",
+        **options: Unpack[Options],
+    ) -> Receipt[T]: ...
+    @overload
+    async def request(
+        self, target: str, body: object = None, *, scope: Literal["all"], **options: Unpack[Options]
+    ) -> Receipts[Any]: ...
+    @overload
+    async def request(
+        self, target: str, body: object = None, *, returns: type[T], scope: Literal["all"], **options: Unpack[Options]
+    ) -> Receipts[T]: ...
+    async def request(
+        self, target: str, body: object = None, *, returns: Any = Any, scope: Scope = "one", **options: Unpack[Options]
+    ) -> Receipt[Any] | Receipts[Any]:
+        """Send and wait for the end, which comes by `timeout` + 250 ms whatever Redis does. Never raises for a result.
+
+        Args:
+            target: A pattern (`capability:refund`, `agent_id:x`, `group:g`), or a bare name: an agent's, else a capability.
+            body: Anything that JSON can say: Struct, dataclass, TypedDict, pydantic model, dict; a msgspec.Raw goes as it is.
+            returns: What the output is read as.
+            scope: "one" of the agents that fit, or "all" of them: then a receipt per leg.
+            options: type, schema, timeout, ttl, key, correlation_id, priority, max_attempts, headers: see `Options`.
+
+        Returns:
+            The receipt: also for what was refused, timed out, or could not be sent.
+
+        Raises:
+            ValueError: An option's value is none, such as a negative timeout.
+            ConfigError: A key without an agent_id.
+            BackendError: Redis refuses the command (credentials, ACL); an unreachable Redis is a receipt.
+        """
+        pending = self._open(scope, options)
+        try:
+            try:
+                await self._deliver(pending, target, body, scope, options)
+            except EnvelopeError as error:
+                self._origin.exchange.refuse(pending, error)
+            await pending.wait(self._origin.exchange.clock)
+        finally:
+            self._origin.exchange.drop(pending)
+        receipts = receipts_of(pending, returns)
+        return receipts if scope == "all" else receipts[0]
+
+    @overload
+    async def ask(self, target: str, body: object = None, **options: Unpack[Options]) -> Any: ...
+    @overload
+    async def ask(self, target: str, body: object = None, *, returns: type[T], **options: Unpack[Options]) -> T: ...
+    async def ask(self, target: str, body: object = None, *, returns: Any = Any, **options: Unpack[Options]) -> Any:
+        """`request`, and the output itself.
+
+        Raises:
+            ReachError: The receipt was no success: NoRoute, Overloaded, Timeout, Rejected, HandlerFailed ...
+        """
+        receipt: Receipt[Any] = await self.request(target, body, returns=returns, **options)
+        return receipt.raise_for_status().output
+
+    async def send(
+        self, target: str, body: object = None, *, scope: Scope = "one", **options: Unpack[Options]
+    ) -> Handle:
+        """Send and go on. When this returns, Redis has acknowledged the message: it will end in a receipt per leg.
+
+        Arguments as `request`. Cancelled: the message may have been sent or not; the same `key` finds out.
+
+        Raises:
+            EnvelopeError: It breaks a rule; nothing was sent.
+            Overloaded: Redis is full; nothing was sent.
+            BackendUnavailable: Redis could not be reached within `timeout`; it may have been sent.
+            ValueError, ConfigError, BackendError: As `request`.
+        """
+        exchange = self._origin.exchange
+        pending = self._open(scope, options)
+        try:
+            await self._deliver(pending, target, body, scope, options)
+        except BaseException:
+            exchange.drop(pending)
+            raise
+        pending.done.add_done_callback(lambda _: exchange.drop(pending))
+        if pending.done.done() and not pending.accepted:
+            receipt = receipts_of(pending, Any)[0]
+            if receipt.code == "overloaded":
+                receipt.raise_for_status()
+            raise BackendUnavailable(receipt.error_message or "", details={"msg_id": pending.msg_id})
+        left_ms = pending.deadline_at_ms - exchange.clock.monotonic_ms()
+        return Handle(exchange, pending, max(left_ms, 1))
+
+    # ------------------------------------------------------------ how
+
+    def _open(self, scope: Scope, options: Options) -> Pending:
+        unknown = options.keys() - _OPTIONS
+        if unknown:
+            raise TypeError(f"unknown option {', '.join(sorted(unknown))}; there is: {', '.join(sorted(_OPTIONS))}")
+        origin = self._origin
+        key = options.get("key")
+        if key is None:
+            msg_id = new_msg_id()
+        elif origin.keyed:
+            msg_id = business_msg_id(origin.env, sender_of(origin.source), key)
+        else:
+            raise ConfigError("key= needs a sender with a name: Reach.connect(..., agent_id=...)")
+        total_ms = total_ms_of(options, self._parent(), DEFAULT_TOTAL_MS)
+        return origin.exchange.open(
+            msg_id,
+            sender=sender_of(origin.source),
+            broadcast=scope == "all",
+            total_ms=DEFAULT_TOTAL_MS if total_ms is None else total_ms,
+        )
+
+    async def _deliver(self, pending: Pending, target: str, body: object, scope: Scope, options: Options) -> None:
+        origin, parent = self._origin, self._parent()
+        total_ms = total_ms_of(options, parent, DEFAULT_TOTAL_MS)
+        envelope: Envelope | None = None
+
+        async def make(left_ms: int) -> Envelope:
+            nonlocal envelope
+            # Sent again later, it must not outlive the caller who set a timeout; what it is and says stays the same.
+            own_ms = None if total_ms is None else min(total_ms, left_ms) if envelope is not None else total_ms
+            envelope = compose(
+                msg_id=pending.msg_id,
+                source=origin.source,
+                pattern=await origin.names.pattern_of(target) if envelope is None else envelope.target.pattern,
+                scope=scope,
+                body=body,
+                options=options,
+                reply_to=origin.exchange.mailbox.id,
+                now_ms=origin.exchange.clock.wall_ms(),
+                total_ms=own_ms,
+                traceparent=_current_traceparent(),
+                parent=parent,
+            )
+            check_fields(envelope)
+            return envelope
+
+        await origin.exchange.deliver(pending, make)
+
+
+def _current_traceparent() -> str | None:
+    """The span that the calling program is in, if it traces at all."""
+    context = trace.get_current_span().get_span_context()
+    if not context.is_valid:
+        return None
+    return f"00-{context.trace_id:032x}-{context.span_id:016x}-{context.trace_flags:02x}"
