@@ -217,7 +217,7 @@ class Agent:
     @asynccontextmanager
     async def running_at(self, place: Place, *, grace: Duration = GRACE_S) -> AsyncIterator[AgentRun]:
         """`running`, at a place that somebody else made."""
-        run = self._new_run(place)
+        run = self.new_run(place)
         await run.start()
         self._runs.append(run)
         try:
@@ -253,7 +253,8 @@ class Agent:
             return shared_place(told.redis_url, told.env)
         return RedisPlace(told.redis_url, told.env)
 
-    def _new_run(self, place: Place) -> AgentRun:
+    def new_run(self, place: Place) -> AgentRun:
+        """One instance at a place, not started yet."""
         agent_id, name = sender_ids(self.template)
         node_id = settings.of_this_process().node_id
         registration = Registration(
@@ -313,7 +314,7 @@ class Agent:
 
     async def _start(self, place: Place, stop: "_Stop") -> AgentRun | None:
         """Start; None when `stop` came first: a Redis that never comes must not hold up a shutdown."""
-        run = self._new_run(place)
+        run = self.new_run(place)
         try:
             async with asyncio.timeout(None) as scope:
                 with stop.interrupting(scope):

@@ -113,6 +113,11 @@ class Runs:
         """Of the last 50 runs; None before the first has ended."""
         return sum(self._outcomes) / len(self._outcomes) if self._outcomes else None
 
+    @property
+    def threads(self) -> int:
+        """How many handlers run in threads."""
+        return sum(run.busy is not None and not run.busy.done() for run in self._runs.values())
+
     def start(self, taken: Taken) -> None:
         """Run it."""
         run = Run(taken, self._clock.monotonic_ms())
