@@ -46,7 +46,7 @@ check: $(STAMP)  ## format, lint, types, layers, spelling, dependencies, rules o
 	run ruff format --check .; \
 	run ruff check .; \
 	run mypy; \
-	run lint-imports --no-logo; \
+	run lint-imports --no-logo --no-cache; \
 	run codespell; \
 	run deptry .; \
 	run python -m pytest -q tests/rules; \
