@@ -4,13 +4,25 @@ from collections.abc import Callable
 
 from reach import settings
 from reach.backend import keys
+from reach.delivery import states
 from reach.envelope import codes
-from tests.rules.files import ROOT
+from tests.rules.files import ROOT, read
+
+BEGIN, END = "<!-- states:begin -->\n", "<!-- states:end -->\n"
+
+
+def architecture() -> str:
+    """The architecture page as it stands, with the diagram of leg states made anew."""
+    before, _, rest = read("docs/architecture.md").partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return f"{before}{BEGIN}```mermaid\n{states.mermaid()}```\n{END}{after}"
+
 
 PAGES: dict[str, Callable[[], str]] = {
     "docs/keys.md": keys.markdown,
     "docs/codes.md": codes.markdown,
     "docs/settings.md": settings.markdown,
+    "docs/architecture.md": architecture,
 }
 
 
