@@ -80,6 +80,7 @@ def _send(part: Partition, decision: Send) -> RouteResult:
             return RouteResult(why)
     if not part.acknowledge(decision.entry.stream, decision.entry.id):
         return SKIPPED
+    part.drop_envelope(decision.msg_id)  # of a record that was forgotten: other content, maybe
     record = MessageRecord(_timed(part, decision), {n: Leg(LegState.NEW) for n in range(len(decision.plans))})
     head = record.head
     if old is not None and old.head.sender == head.sender and head.round <= old.head.round:

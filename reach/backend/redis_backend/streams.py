@@ -133,11 +133,8 @@ class Streams:
 
     async def discard(self, key: str, group: str, ids: Sequence[str]) -> None:
         """XACK and XDEL: nobody needs these entries any more. A stream that is gone has none of them."""
-        if not ids:
-            return
-        for reply in await self._link.batch([["XACK", key, group, *ids], ["XDEL", key, *ids]]):
-            if isinstance(reply, BackendError) and code_of(reply) not in LOST:
-                raise reply
+        if ids:
+            await self._link.run(script("finish"), key, group, *ids)
 
     async def heal(self, keys: Iterable[str], group: str) -> None:
         """Make streams and their group anew where they are lost. Not more often than every 100 ms for one stream."""

@@ -42,7 +42,7 @@ local function place(r, l, L, p, e)
     return id
   elseif p.act == 'delay' then
     L.st, L.u = 'waiting', now + (p.wait_ms or 0)
-    if call('EXISTS', P .. 'env:' .. r.m) == 0 then keep(r, e) end
+    if call('TYPE', P .. 'env:' .. r.m).ok ~= 'string' then keep(r, e) end
     arm(r, L, L.u)
   else
     if p.agent and p.agent ~= '' then L.a = p.agent end

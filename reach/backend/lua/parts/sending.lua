@@ -55,7 +55,7 @@ local function send(d, e)
   local from = math.max(H.at, H.nb or 0)
   H.fa, H.ta, H.op, H.ls = from + H.tt, from + H.to, #d.p, #d.p
   if d.r ~= '' then H.rt = {d.r} end
-  call('DEL', r.key)
+  call('DEL', r.key, P .. 'env:' .. d.m)
   local out = {'done', ''}
   for i, p in ipairs(d.p) do
     local L = {st = 'new'}
