@@ -1,0 +1,101 @@
+"""The memory backend as a place: its store, with a wall clock that the test moves."""
+
+from collections.abc import Mapping
+
+from reach.backend.memory_backend import MemoryBackend, Store
+from reach.backend.memory_backend.store import Hash
+from reach.backend.memory_backend.streams import Stream
+from reach.backend.port import Backend
+from reach.clock import SystemClock
+from tests.contract.places import ENV, KEYS, Pending
+
+
+class AheadClock(SystemClock):
+    """The real clock, ahead by what the test has let pass. Only waiting takes real time."""
+
+    def __init__(self) -> None:
+        self.ahead_ms = 0
+
+    def wall_ms(self) -> int:
+        return super().wall_ms() + self.ahead_ms
+
+
+class MemoryPlace:
+    """One store of its own."""
+
+    kind = "memory"
+    url = "memory://"
+
+    def __init__(self) -> None:
+        self._clock = AheadClock()
+        self._store = Store(self._clock)
+        self._backends: list[MemoryBackend] = []
+
+    async def connect(self) -> Backend:
+        backend = MemoryBackend(env=ENV, store=self._store)
+        self._backends.append(backend)
+        await backend.open()
+        return backend
+
+    async def close(self) -> None:
+        for backend in self._backends:
+            await backend.close()
+
+    async def pass_time(self, ms: int) -> None:
+        self._clock.ahead_ms += ms
+
+    async def forget_all(self) -> None:
+        self._store.clear()
+
+    async def delete(self, key: str) -> None:
+        self._store.delete(key)
+
+    async def spoil(self, key: str) -> None:
+        hashes = {KEYS.agents(), KEYS.load(), KEYS.meta(), KEYS.routes(), KEYS.types(), KEYS.tick(0)}
+        self._store.put(key, b"not what it should be" if key in hashes else Hash({"not": b"what it should be"}))
+
+    async def keys(self) -> list[str]:
+        return self._store.keys()
+
+    async def type_of(self, key: str) -> str:
+        return self._store.type_of(key) or "none"
+
+    async def ttl_ms(self, key: str) -> int:
+        if not self._store.exists(key):
+            return -2
+        at_ms = self._store.expires_at_ms(key)
+        return -1 if at_ms is None else at_ms - self._store.now_ms()
+
+    async def append(self, key: str, fields: Mapping[str, bytes], entry_id: str = "*") -> str:
+        raw = {name.encode(): value for name, value in fields.items()}
+        return self._store.append(key, raw, entry_id=entry_id) or ""
+
+    async def remove(self, key: str, entry_id: str) -> None:
+        self._stream(key).delete([entry_id])
+
+    async def entries(self, key: str) -> list[tuple[str, dict[bytes, bytes]]]:
+        return list(self._stream(key).all()) if self._store.exists(key) else []
+
+    async def pending(self, key: str, group: str) -> list[Pending]:
+        found = self._stream(key).group(group)
+        now_ms = self._store.now_ms()
+        return [
+            Pending(entry_id, row.consumer, row.idle_ms(now_ms), row.deliveries)
+            for entry_id, row in (found.all_pending() if found else [])
+        ]
+
+    async def read_plain(self, key: str, group: str, consumer: str, count: int = 1) -> list[str]:
+        found = self._stream(key).group(group)
+        assert found is not None
+        return [entry_id for entry_id, _ in found.read(consumer, count, self._store.now_ms())]
+
+    async def drop_group(self, key: str, group: str) -> None:
+        self._stream(key).groups.pop(group, None)
+
+    async def due(self) -> dict[str, int]:
+        return dict(self._store.zset(KEYS.due(0)) or {})
+
+    def _stream(self, key: str) -> Stream:
+        found = self._store.stream(key)
+        assert found is not None, f"no stream {key}"
+        return found

@@ -1,0 +1,210 @@
+"""Where a backend under test keeps its bytes, and what a test may do to that place behind the backend's back."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
+import redis.asyncio
+
+from reach.backend import open_backend
+from reach.backend.keys import KeySpace
+from reach.backend.port import Backend
+
+ENV = "test"
+KEYS = KeySpace(ENV)
+
+
+class Pending(NamedTuple):
+    """One row of XPENDING."""
+
+    id: str
+    consumer: str
+    idle_ms: int
+    deliveries: int
+
+
+class Place(Protocol):
+    """What the tests need beside the port. Keys are whole names; entries are (id, fields)."""
+
+    kind: str
+    url: str
+
+    async def connect(self) -> Backend:
+        """One more backend on the same place, opened; it is closed with the place."""
+        ...
+
+    async def close(self) -> None: ...
+
+    async def pass_time(self, ms: int) -> None:
+        """Let `ms` go by for everything that is stored: moments, leases, lifetimes."""
+        ...
+
+    async def forget_all(self) -> None:
+        """FLUSHALL."""
+        ...
+
+    async def delete(self, key: str) -> None: ...
+
+    async def spoil(self, key: str) -> None:
+        """Put a value of the wrong type there."""
+        ...
+
+    async def keys(self) -> list[str]: ...
+
+    async def type_of(self, key: str) -> str:
+        """As TYPE says it; "none" where there is no such key."""
+        ...
+
+    async def ttl_ms(self, key: str) -> int:
+        """As PTTL says it: -1 stays, -2 is not there."""
+        ...
+
+    async def append(self, key: str, fields: Mapping[str, bytes], entry_id: str = "*") -> str:
+        """XADD by hand."""
+        ...
+
+    async def remove(self, key: str, entry_id: str) -> None:
+        """XDEL by hand."""
+        ...
+
+    async def entries(self, key: str) -> list[tuple[str, dict[bytes, bytes]]]:
+        """XRANGE - +; empty where there is no such stream."""
+        ...
+
+    async def pending(self, key: str, group: str) -> list[Pending]: ...
+
+    async def read_plain(self, key: str, group: str, consumer: str, count: int = 1) -> list[str]:
+        """XREADGROUP > by a reader without scripts; the ids."""
+        ...
+
+    async def drop_group(self, key: str, group: str) -> None:
+        """XGROUP DESTROY."""
+        ...
+
+    async def due(self) -> dict[str, int]:
+        """The members of partition 0's due set and their moments."""
+        ...
+
+
+class RedisPlace:
+    """A real server. Time is moved by rewriting every moment that is stored."""
+
+    def __init__(self, kind: str, url: str) -> None:
+        self.kind, self.url = kind, url
+        # redis-py types every reply as anything at all; here it is bytes in, bytes out.
+        self.raw: Any = redis.asyncio.Redis.from_url(url, protocol=2)
+        # redis-py 8 cannot read what XCLAIM ... JUSTID answers; here replies stay as they are.
+        self._plain: Any = redis.asyncio.Redis.from_url(url, protocol=2)
+        self._plain.response_callbacks.clear()
+        self._backends: list[Backend] = []
+
+    async def connect(self) -> Backend:
+        backend = open_backend(self.url, env=ENV)
+        self._backends.append(backend)
+        await backend.open()
+        return backend
+
+    async def close(self) -> None:
+        for backend in self._backends:
+            await backend.close()
+        await self.raw.aclose()
+        await self._plain.aclose()
+
+    async def pass_time(self, ms: int) -> None:
+        for raw_key in await self.raw.keys("*"):
+            key = raw_key.decode()
+            await self._age(key, (await self.raw.type(key)).decode(), ms)
+            ttl = await self.raw.pttl(key)
+            if ttl < 0:
+                continue
+            if ttl > ms:
+                await self.raw.pexpire(key, ttl - ms)
+            else:
+                await self.raw.delete(key)
+
+    async def _age(self, key: str, kind: str, ms: int) -> None:
+        if kind == "zset" and key.rpartition(":")[2] in {"due", "beats"}:
+            for member, _ in await self.raw.zrange(key, 0, -1, withscores=True):
+                await self.raw.zincrby(key, -ms, member)
+        elif kind == "hash" and key.endswith(":tick"):
+            for field, value in (await self.raw.hgetall(key)).items():
+                await self.raw.hset(key, field, int(value) - ms)
+        elif kind == "string" and "}:m:" in key:
+            packed = _aged(await self.raw.get(key), ms)
+            if packed:
+                await self.raw.set(key, packed, keepttl=True)
+        elif kind == "hash" and "}:m:" in key:
+            for field, value in (await self.raw.hgetall(key)).items():
+                await self.raw.hset(key, field, _aged(value, ms) or value)
+        elif kind == "stream":
+            for group in await self.raw.xinfo_groups(key):
+                name = group["name"].decode()
+                for row in await self.pending(key, name):
+                    idle, count = row.idle_ms + ms, row.deliveries
+                    await self._plain.execute_command(
+                        *("XCLAIM", key, name, row.consumer, 0, row.id, "IDLE", idle, "RETRYCOUNT", count, "JUSTID")
+                    )
+
+    async def forget_all(self) -> None:
+        await self.raw.flushall()
+
+    async def delete(self, key: str) -> None:
+        await self.raw.delete(key)
+
+    async def spoil(self, key: str) -> None:
+        await self.raw.delete(key)
+        await self.raw.sadd(key, "not what it should be")
+
+    async def keys(self) -> list[str]:
+        return sorted(key.decode() for key in await self.raw.keys("*"))
+
+    async def type_of(self, key: str) -> str:
+        return str((await self.raw.type(key)).decode())
+
+    async def ttl_ms(self, key: str) -> int:
+        return int(await self.raw.pttl(key))
+
+    async def append(self, key: str, fields: Mapping[str, bytes], entry_id: str = "*") -> str:
+        flat = [part for pair in fields.items() for part in pair]
+        return str((await self.raw.execute_command("XADD", key, entry_id, *flat)).decode())
+
+    async def remove(self, key: str, entry_id: str) -> None:
+        await self.raw.xdel(key, entry_id)
+
+    async def entries(self, key: str) -> list[tuple[str, dict[bytes, bytes]]]:
+        return [(entry_id.decode(), fields) for entry_id, fields in await self.raw.xrange(key)]
+
+    async def pending(self, key: str, group: str) -> list[Pending]:
+        return [
+            Pending(
+                row["message_id"].decode(),
+                row["consumer"].decode(),
+                row["time_since_delivered"],
+                row["times_delivered"],
+            )
+            for row in await self.raw.xpending_range(key, group, "-", "+", 1000)
+        ]
+
+    async def read_plain(self, key: str, group: str, consumer: str, count: int = 1) -> list[str]:
+        reply = await self.raw.xreadgroup(group, consumer, {key: ">"}, count=count)
+        return [entry_id.decode() for _, entries in reply for entry_id, _ in entries]
+
+    async def drop_group(self, key: str, group: str) -> None:
+        await self.raw.xgroup_destroy(key, group)
+
+    async def due(self) -> dict[str, int]:
+        return {m.decode(): int(at) for m, at in await self.raw.zrange(KEYS.due(0), 0, -1, withscores=True)}
+
+
+_MOMENTS = {"at", "fa", "ta", "nb", "q", "tk", "al", "d", "u", "fi"}
+
+
+def _aged(packed: bytes, ms: int) -> bytes:
+    """A packed record, or a part of one, as if it had been written `ms` earlier."""
+    value = msgspec.msgpack.decode(packed)
+    parts: Sequence[dict[str, Any]] = value if isinstance(value, list) else [value]
+    for part in parts:
+        for name in _MOMENTS & part.keys():
+            if part[name]:
+                part[name] -= ms
+    return msgspec.msgpack.encode(value)

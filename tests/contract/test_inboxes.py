@@ -1,0 +1,104 @@
+"""open_inbox and close_inbox."""
+
+from reach.backend.keys import GROUP_AGENT, LANES
+from reach.backend.steps import Plan
+from reach.envelope.ledger import LegState
+from tests.contract.drive import AGENT, ENVELOPE, TO_AGENT, Drive, success
+from tests.contract.places import KEYS
+
+INBOX = KEYS.inbox(0, AGENT, "normal")
+
+
+async def lanes(drive: Drive, agent: str = AGENT) -> set[str]:
+    return {await drive.place.type_of(KEYS.inbox(0, agent, lane)) for lane in LANES}
+
+
+async def test_opening_makes_three_lanes_that_stay(drive: Drive) -> None:
+    await drive.backend.open_inbox(0, "a2")
+    assert await lanes(drive, "a2") == {"stream"}
+    assert {await drive.place.ttl_ms(KEYS.inbox(0, "a2", lane)) for lane in LANES} == {-1}
+
+
+async def test_opening_again_changes_nothing(drive: Drive) -> None:
+    """BUGS: cschleiden/go-workflows#219: a group that is there is success."""
+    msg_id = await drive.sent()
+    await drive.backend.open_inbox(0, AGENT)
+    assert (await drive.taken()).msg_id == msg_id
+    await drive.backend.open_inbox(0, AGENT)
+    assert len(await drive.place.pending(INBOX, GROUP_AGENT)) == 1
+
+
+async def test_a_lost_group_begins_at_zero(drive: Drive) -> None:
+    msg_id = await drive.sent()
+    await drive.place.drop_group(INBOX, GROUP_AGENT)
+    assert (await drive.backend.take(0, AGENT, "i1", 10)).gone is True
+    await drive.backend.open_inbox(0, AGENT)
+    assert (await drive.taken()).msg_id == msg_id
+
+
+async def test_an_empty_inbox_is_closed_at_once(drive: Drive) -> None:
+    assert await drive.backend.close_inbox(0, AGENT) is True
+    assert await lanes(drive) == {"none"}
+    assert await drive.backend.close_inbox(0, AGENT) is True
+
+
+async def test_closing_gives_undelivered_work_back_free(drive: Drive) -> None:
+    msg_id = await drive.sent()
+    assert await drive.backend.close_inbox(0, AGENT) is True
+    assert await lanes(drive) == {"none"}
+    leg = await drive.leg(msg_id)
+    assert (leg.state, leg.attempt, leg.tried) == (LegState.RETURNED, 0, ())
+    await drive.backend.open_inbox(0, "a2")
+    assert (await drive.decide(await drive.asked_again(), Plan("deliver", "a2"))).verdict == "done"
+    (taken,) = await drive.take(agent="a2")
+    assert (taken.attempt, taken.envelope) == (1, ENVELOPE)
+
+
+async def test_what_runs_keeps_the_inbox_open(drive: Drive) -> None:
+    running, queued = await drive.running(), await drive.sent()
+    assert await drive.backend.close_inbox(0, AGENT) is False
+    assert (await drive.leg(running.msg_id)).state is LegState.RUNNING
+    assert (await drive.leg(queued)).state is LegState.RETURNED
+    assert await drive.settle(running, success()) == "done"
+    assert await drive.backend.close_inbox(0, AGENT) is True
+    assert await lanes(drive) == {"none"}
+
+
+async def test_a_lease_that_is_over_does_not_keep_it_open(drive: Drive) -> None:
+    taken = await drive.running()
+    await drive.place.pass_time(15_001)
+    assert await drive.backend.close_inbox(0, AGENT) is True
+    leg = await drive.leg(taken.msg_id)
+    assert (leg.state, leg.attempt) == (LegState.RETURNED, 1)
+    assert '"code":"agent.lost"' in leg.core
+    assert await drive.settle(taken, success()) == "stale"
+    await drive.backend.open_inbox(0, AGENT)
+    assert (await drive.decide(await drive.asked_again(), TO_AGENT)).verdict == "done"
+
+
+async def test_a_large_inbox_is_closed_in_a_few_calls(drive: Drive) -> None:
+    for _ in range(30):
+        await drive.sent(reply_to="")
+    calls = 1
+    while not await drive.backend.close_inbox(0, AGENT):
+        calls += 1
+        assert calls < 5
+    assert len(await drive.work("again")) == 30
+
+
+async def test_junk_in_an_inbox_does_not_keep_it_open(drive: Drive) -> None:
+    await drive.place.append(INBOX, {"junk": b"\xff"})
+    await drive.place.append(INBOX, {"m": b"unknown", "l": b"0"})
+    assert await drive.backend.close_inbox(0, AGENT) is True
+
+
+async def test_a_lane_of_the_wrong_type_is_removed(drive: Drive) -> None:
+    await drive.place.spoil(INBOX)
+    assert await drive.backend.close_inbox(0, AGENT) is True
+    assert await lanes(drive) == {"none"}
+
+
+async def test_nothing_is_delivered_to_a_closed_inbox(drive: Drive) -> None:
+    await drive.backend.close_inbox(0, AGENT)
+    _, result = await drive.send()
+    assert result.verdict == "gone"

@@ -1,0 +1,89 @@
+"""renew and progress: signs of life."""
+
+import json
+
+from reach.backend.keys import GROUP_AGENT
+from tests.contract.drive import AGENT, BOX, Drive, success
+from tests.contract.places import KEYS
+
+INBOX = KEYS.inbox(0, AGENT, "normal")
+
+
+async def test_renewing_resets_the_idle_time_and_nothing_else(drive: Drive) -> None:
+    taken = await drive.running()
+    before = await drive.leg(taken.msg_id)
+    await drive.place.pass_time(9_000)
+    assert await drive.backend.renew(0, AGENT, "i1", {"normal": [taken.hand]}) == {taken.hand}
+    (row,) = await drive.place.pending(INBOX, GROUP_AGENT)
+    assert (row.consumer, row.deliveries) == ("i1", 1)
+    assert row.idle_ms < 1_000
+    after = await drive.leg(taken.msg_id)
+    assert (after.state, after.hand, after.attempt) == (before.state, before.hand, before.attempt)
+
+
+async def test_a_missing_answer_means_lost(drive: Drive) -> None:
+    await drive.sent()
+    await drive.sent()
+    kept, cancelled = await drive.take()
+    await drive.backend.cancel(0, cancelled.msg_id, "sender-1", 1, 0)
+    held = {"normal": [kept.hand, cancelled.hand, "1-1"]}
+    assert await drive.backend.renew(0, AGENT, "i1", held) == {kept.hand}
+
+
+async def test_nothing_held_is_nothing(drive: Drive) -> None:
+    assert await drive.backend.renew(0, AGENT, "i1", {}) == set()
+    assert await drive.backend.renew(0, AGENT, "i1", {"normal": []}) == set()
+
+
+async def test_lanes_are_renewed_together(drive: Drive) -> None:
+    for lane in ("high", "low"):
+        await drive.sent(lane=lane)
+    held = {taken.lane: [taken.hand] for taken in await drive.take()}
+    assert await drive.backend.renew(0, AGENT, "i1", held) == {hands[0] for hands in held.values()}
+
+
+async def test_a_settled_one_is_not_held(drive: Drive) -> None:
+    taken = await drive.running()
+    await drive.settle(taken, success())
+    assert await drive.backend.renew(0, AGENT, "i1", {"normal": [taken.hand]}) == set()
+
+
+async def test_an_inbox_that_is_gone_holds_nothing(drive: Drive) -> None:
+    taken = await drive.running()
+    await drive.place.delete(INBOX)
+    assert await drive.backend.renew(0, AGENT, "i1", {"normal": [taken.hand]}) == set()
+    await drive.place.spoil(INBOX)
+    assert await drive.backend.renew(0, AGENT, "i1", {"normal": [taken.hand]}) == set()
+    await drive.backend.open_inbox(0, AGENT)
+    assert await drive.backend.renew(0, AGENT, "i1", {"normal": [taken.hand]}) == set()
+
+
+async def test_progress_is_a_sign_of_life_of_the_handler(drive: Drive) -> None:
+    taken = await drive.running()
+    await drive.place.pass_time(4_000)
+    assert await drive.backend.progress(0, taken.msg_id, 0, taken.hand, None) is True
+    leg = await drive.leg(taken.msg_id)
+    assert leg.alive_at_ms - leg.taken_at_ms >= 4_000
+    assert await drive.notices() != []  # the routed one
+    assert await drive.notices() == []
+
+
+async def test_progress_may_tell_the_caller(drive: Drive) -> None:
+    taken = await drive.running()
+    await drive.mail()
+    notice = {"notice": "progress", "msg_id": taken.msg_id, "percent": 40}
+    assert await drive.backend.progress(0, taken.msg_id, 0, taken.hand, json.dumps(notice).encode()) is True
+    assert await drive.notices() == [notice]
+
+
+async def test_progress_is_fenced_by_the_hand(drive: Drive) -> None:
+    taken = await drive.running()
+    await drive.mail()
+    notice = b'{"notice":"progress"}'
+    assert await drive.backend.progress(0, taken.msg_id, 0, "1-1", notice) is False
+    assert await drive.backend.progress(0, taken.msg_id, 5, taken.hand, notice) is False
+    await drive.settle(taken, success())
+    assert await drive.backend.progress(0, taken.msg_id, 0, taken.hand, notice) is False
+    await drive.place.delete(KEYS.message(0, taken.msg_id))
+    assert await drive.backend.progress(0, taken.msg_id, 0, taken.hand, notice) is False
+    assert await drive.notices(BOX) == []
