@@ -207,7 +207,7 @@ class TestReach(Sending):
         self._agents = agents
         self._calls = 0
         self._last: FaultyBackend | None = None
-        self._place = MemoryPlace(env, clock=self.clock, rng=random.Random(seed), make=self._make)  # noqa: S311 - chance for tests
+        self._place = MemoryPlace(env, clock=self.clock, rng=random.Random(seed), make=self._make, warns=False)  # noqa: S311 - chance for tests
         self._client_id = agent_id
         self._runs: dict[AgentRun, tuple[Agent, FaultyBackend]] = {}
         self._stack = AsyncExitStack()

@@ -22,7 +22,7 @@ log = logging.getLogger("reach.agent")
 EVERY_MS = 5_000
 AGAIN_MS = 1_000  # after a failure: 3 s after Redis is back everything must be renewed
 TICK_MS = 250
-CALL_MS = 2_000
+CALL_MS = 1_500
 BLOCKED_MS = 1_000
 STOP_S = 5.0
 

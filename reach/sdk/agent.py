@@ -12,7 +12,7 @@ import uvloop
 
 from reach import ids, settings
 from reach.envelope.registration import Accept, Capability, Registration, problems_of
-from reach.errors import ConfigError
+from reach.errors import ConfigError, RegistrationRefused
 from reach.sdk.client import sender_ids
 from reach.sdk.durations import Duration, maybe_ms, to_ms
 from reach.sdk.embedded import shared_place
@@ -161,9 +161,14 @@ class Agent:
             RegistrationRefused: Other instances of this agent_id are alive, and declare something else.
             TypeError, ValueError: As `capability`.
         """
-        self._handlers.add(self._handler(name, function, schema, type, description, examples, max_process))
-        for run in self._runs:
-            await run.membership.declare(self._registration(run.registration))
+        handler = self._handler(name, function, schema, type, description, examples, max_process)
+        self._handlers.add(handler)
+        try:
+            for run in self._runs:
+                await run.membership.declare(self._registration(run.registration))
+        except RegistrationRefused:
+            self._handlers.remove(handler)
+            raise
 
     def report(self, *, context_left: int | None = None, busy: bool | None = None) -> None:
         """Say how this agent is, for routing: tokens left in its context, busy or not. None leaves it as it was."""

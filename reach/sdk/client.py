@@ -111,7 +111,9 @@ class Reach(Sending):
             ConfigError: The URL, the env or the agent_id cannot be used.
             BackendUnavailable: Redis cannot be reached.
         """
-        place: Place = shared_place(url, env) if url.startswith("memory:") else RedisPlace(url, env)
+        if url.startswith("memory:"):
+            return Opening(lambda: cls._connected(shared_place(url, env), agent_id, ()))
+        place = RedisPlace(url, env)
         return Opening(lambda: cls._connected(place, agent_id, ()))
 
     @classmethod

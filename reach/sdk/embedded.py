@@ -32,6 +32,7 @@ class MemoryPlace:
         clock: Clock | None = None,
         rng: random.Random | None = None,
         make: Callable[[], Backend] | None = None,
+        warns: bool = True,
     ) -> None:
         """`make` gives backends of one memory; without it there is one that nobody else has. Raises ConfigError for a bad env."""
         open_backend("memory://", env=env)
@@ -41,6 +42,7 @@ class MemoryPlace:
         self.worker_id = f"embedded-{os.urandom(6).hex()}"
         store = Store(self.clock)
         self._make: Callable[[], Backend] = make or (lambda: MemoryBackend(env=env, store=store))
+        self._level = logging.WARNING if warns else logging.DEBUG
         self._present = 0
         self._router_backend: Backend | None = None
         self._supervisor: Supervisor | None = None
@@ -55,8 +57,10 @@ class MemoryPlace:
         async with self._moving:
             self._present += 1
             if self._present == 1:
-                log.warning(
-                    "embedded: in this process alone, gone with it, shared with nobody", extra={"env": self.env}
+                log.log(
+                    self._level,
+                    "embedded: in this process alone, gone with it, shared with nobody",
+                    extra={"env": self.env},
                 )
                 await self._start()
 

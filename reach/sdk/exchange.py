@@ -17,7 +17,7 @@ from reach.envelope.message import Envelope, lane_of
 from reach.envelope.receipt import Notice, ReceiptRecord
 from reach.envelope.records import decode_notice, decode_receipt
 from reach.envelope.rules import fingerprint, partition_of
-from reach.errors import BackendError, BackendFull, BackendUnavailable, EnvelopeError, RecordError
+from reach.errors import BackendDenied, BackendError, BackendFull, EnvelopeError, RecordError
 from reach.sdk.mailbox import Keeper, Mailbox, Reader
 from reach.sdk.pending import Pending
 from reach.service import Service, Supervisor, Tasks, pause_ms
@@ -135,7 +135,9 @@ class Exchange:
             except TimeoutError:
                 self._end_late(pending)
                 return
-            except BackendUnavailable as error:
+            except BackendDenied:
+                raise
+            except BackendError as error:  # also a key of another type, which somebody heals
                 log.info("send again", extra={"msg_id": pending.msg_id, "error": error.code, "failures": failures})
             else:
                 pending.accepted = True

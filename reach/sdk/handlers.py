@@ -148,6 +148,10 @@ class Handlers:
             raise ValueError(f"two handlers for {handler.describe()}")
         self._all.append(handler)
 
+    def remove(self, handler: Handler) -> None:
+        """Take one out again."""
+        self._all.remove(handler)
+
     def find(self, envelope: Envelope) -> Handler | None:
         """The handler for a message, None if there is none."""
         pattern, schema = envelope.target.pattern, envelope.payload.schema

@@ -120,11 +120,13 @@ class Runs:
 
     def start(self, taken: Taken) -> None:
         """Run it."""
-        run = Run(taken, self._clock.monotonic_ms())
-        self._runs[taken.partition, taken.hand] = run
+        key = (taken.partition, taken.hand)
+        if key in self._runs:
+            return  # handed over again while its first run is being given up: the lease brings it back
+        run = self._runs[key] = Run(taken, self._clock.monotonic_ms())
         run.task = self._tasks.start(self._run(run), f"run {taken.msg_id}")
         if run.task is None:
-            self._runs.pop((taken.partition, taken.hand), None)
+            self._runs.pop(key, None)
             self._inbox.forget(taken)
         self._on_change()
 

@@ -130,6 +130,7 @@ class AgentRun:
         self.condition.draining = True
         self._changed()
         self._taking.interrupt()
+        await self._taking.ended(CUT_OFF_MS)
         if not await self.runs.wait_empty(grace_ms):
             log.warning("cut off", extra={"agent": self.registration.agent_id, "running": len(self.runs)})
             self.runs.hand_back_all()
@@ -244,6 +245,7 @@ class Taking:
         self._run = run
         self._stir = asyncio.Event()
         self._bell: asyncio.Timeout | None = None
+        self._under_way = asyncio.Lock()
 
     def stir(self) -> None:
         """A slot was freed, or something else has changed."""
@@ -254,6 +256,14 @@ class Taking:
         if self._bell is not None:
             self._bell.reschedule(asyncio.get_running_loop().time())
 
+    async def ended(self, ms: int) -> None:
+        """Wait until no take is under way, at most `ms` of real time: what it waits for is a socket."""
+        try:
+            async with asyncio.timeout(ms / 1000), self._under_way:
+                pass
+        except TimeoutError:
+            log.warning("a take did not end", extra={"agent": self._run.registration.agent_id, "waited_ms": ms})
+
     async def run_once(self) -> Report:
         """Take as much as there are free slots, and wait for more. Only the waiting may be cancelled."""
         run = self._run
@@ -261,12 +271,13 @@ class Taking:
         if free <= 0:
             await self._rest()
             return {}
-        taken = await run.inbox.take(free)
-        for one in taken:
-            if run.condition.draining:
-                run.runs.hand_back(one)
-            else:
-                run.runs.start(one)
+        async with self._under_way:
+            taken = await run.inbox.take(free)
+            for one in taken:
+                if run.condition.draining:
+                    run.runs.hand_back(one)
+                else:
+                    run.runs.start(one)
         if len(taken) < free and not run.condition.draining:
             await self._wait()
         return {"taken": len(taken)}
