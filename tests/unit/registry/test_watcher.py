@@ -156,3 +156,18 @@ async def test_when_the_clock_goes_back_new_beats_still_count(place: Place) -> N
     assert seen(watcher)[0] == ("a", "ready")
     assert watcher.index.agents["a"].last_beat_ms() <= place.clock.wall_ms()
     assert watcher.now_ms() == place.clock.wall_ms()
+
+
+async def test_a_change_with_an_id_of_the_future_does_not_hide_the_next_beats(place: Place) -> None:
+    await place.register(capabilities=WORK)
+    watcher = watching(place)
+    await watcher.run_once()
+    fields = {b"v": b"2", b"op": b"state", b"n": b"a/i1", b"d": b'{"state":"draining"}'}
+    place.store.append("reach:{dev}:changes", fields, entry_id="99000000000000-0")
+    await watcher.run_once()
+    assert seen(watcher) == [("a", "draining")]
+    for _ in range(3):
+        await step(place, watcher)
+    await place.backend.beat("a", "i1", b"{}")
+    await step(place, watcher)
+    assert seen(watcher) == [("a", "ready")]
