@@ -73,11 +73,20 @@ class Cast:
             },
             **{name: [sys.executable, "-m", "tests.chaos.kill_run", "agent", url, name, str(path)] for name in AGENTS},
         }
+        self._logs = path.parent
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self.kills: list[tuple[int, str, int]] = []  # (at_ms, name, pid)
 
     def start(self, name: str) -> None:
-        self._running[name] = subprocess.Popen(self._commands[name], stdout=subprocess.DEVNULL)
+        with self._log(name).open("ab") as log:
+            self._running[name] = subprocess.Popen(self._commands[name], stdout=subprocess.DEVNULL, stderr=log)
+
+    def serves(self, name: str) -> bool:
+        """Whether the router's present process has said that it serves."""
+        return f'"pid":{self._running[name].pid},' in self._log(name).read_text()
+
+    def _log(self, name: str) -> Path:
+        return self._logs / f"{name}.log"
 
     def kill(self, name: str) -> None:
         one = self._running[name]
@@ -147,9 +156,13 @@ async def _requests(url: str, count: int, inflight: int) -> list[tuple[int, Rece
 
 
 async def _killing(cast: Cast, every_s: float, rng: random.Random) -> None:
+    """Kill a router and an agent, again and again; the other router serves by then (17 s are promised while one lives)."""
     while True:
         await asyncio.sleep(every_s)
-        for name in (rng.choice(ROUTERS), rng.choice(AGENTS)):
+        victim = rng.choice(ROUTERS)
+        while not all(cast.serves(name) for name in ROUTERS if name != victim):
+            await asyncio.sleep(0.05)
+        for name in (victim, rng.choice(AGENTS)):
             await asyncio.to_thread(cast.kill, name)
             cast.start(name)
 
