@@ -5,9 +5,10 @@ from typing import Literal
 
 from reach.backend.keys import GROUP_ROUTERS
 from reach.backend.memory_backend.due import due
+from reach.backend.memory_backend.partition import AHEAD_MS
 from reach.backend.memory_backend.route import route
 from reach.backend.memory_backend.side import Side
-from reach.backend.memory_backend.streams import Fields
+from reach.backend.memory_backend.streams import Fields, parse_id
 from reach.backend.steps import Decision, DueReport, RouteResult, WorkEntry
 
 
@@ -63,10 +64,14 @@ class RouterSide(Side):
     async def route(self, partition: int, decisions: Sequence[Decision]) -> list[RouteResult]:
         return await self._step("route", lambda: route(self._partition(partition), decisions))
 
-    async def finish_work(self, partition: int, entries: Iterable[WorkEntry]) -> None:  # noqa: ARG002 - entries name their streams
+    async def finish_work(self, partition: int, entries: Iterable[WorkEntry]) -> None:
         def step() -> None:
+            now_ms = self._partition(partition).now_ms
             for entry in entries:
                 self._discard(entry.stream, GROUP_ROUTERS, [entry.id])
+                stream = self._store.stream(entry.stream)
+                if stream is not None and parse_id(entry.id)[0] > now_ms + AHEAD_MS:
+                    stream.heal(now_ms)
 
         await self._step("finish_work", step)
 
