@@ -5,7 +5,7 @@ from typing import Literal
 
 import msgspec
 
-from reach.envelope.registration import Accept, Beat, BeatState, Registration
+from reach.envelope.registration import Accept, Beat, Registration
 from reach.routing.pattern import Term
 
 #: Three missed beats of 5 s: nothing new is sent to an instance that has been silent for so long.
@@ -13,8 +13,8 @@ SUSPECT_MS = 15_000
 #: Busy agents stay in the draw with this share of their weight.
 BUSY_SHARE = 0.2
 
-_STATES: tuple[BeatState, ...] = ("ready", "busy", "not_ready", "draining")
 AgentState = Literal["ready", "busy", "not_ready", "draining", "silent"]
+_RANK: dict[AgentState, int] = {"ready": 0, "busy": 1, "not_ready": 2, "draining": 3, "silent": 4}
 
 
 class Instance(msgspec.Struct):
@@ -47,9 +47,13 @@ class Agent:
         elif at_ms >= known.at_ms:
             known.at_ms, known.beat = at_ms, beat
 
+    # These are asked for every candidate of every message: plain loops, since most agents have one instance.
     def last_beat_ms(self) -> int:
         """The last sign of any instance; 0 when there was none."""
-        return max((instance.at_ms for instance in self.instances.values()), default=0)
+        last_ms = 0
+        for instance in self.instances.values():
+            last_ms = max(last_ms, instance.at_ms)
+        return last_ms
 
     def alive(self, since_ms: int) -> list[Instance]:
         """The instances that have beaten since then."""
@@ -57,11 +61,11 @@ class Agent:
 
     def state(self, since_ms: int) -> AgentState:
         """The best state of any live instance (they share one inbox, so one that is ready is enough); `silent` when none lives."""
-        states = {instance.beat.state for instance in self.alive(since_ms)}
-        for state in _STATES:
-            if state in states:
-                return state
-        return "silent"
+        best: AgentState = "silent"
+        for instance in self.instances.values():
+            if instance.at_ms >= since_ms and _RANK[instance.beat.state] < _RANK[best]:
+                best = instance.beat.state
+        return best
 
     def reason(self, since_ms: int) -> str:
         """Why it is not ready, in the words of a live instance; "" when none gave any."""
@@ -77,8 +81,12 @@ class Agent:
 
     def partitions(self, since_ms: int) -> int:
         """How many partitions its instances read; the latest beat knows better than the registration."""
-        told = [one.beat.partitions for one in self.alive(since_ms) if one.beat.partitions is not None]
-        return max(told, default=self.declared.partitions)
+        most = 0
+        for instance in self.instances.values():
+            told = instance.beat.partitions
+            if told is not None and told > most and instance.at_ms >= since_ms:
+                most = told
+        return most or self.declared.partitions
 
     def longest_ms(self, terms: Iterable[Term]) -> int:
         """How long it may work at most on one of these capabilities, as declared; 0 = it declares nothing."""

@@ -223,6 +223,7 @@ def test_the_state_of_an_agent_is_the_best_of_its_live_instances(index: Capabili
     since = NOW - 15_000
     assert (agent.state(since), agent.free_slots(since), agent.partitions(since)) == ("busy", 1, 4)
     assert agent.reason(since) == "loading"
+    assert agent.last_beat_ms() == NOW + 9
     assert agent.state(NOW + 5) == "busy"
     assert agent.reason(NOW + 5) == ""
     assert (agent.state(NOW + 10), agent.partitions(NOW + 10), agent.free_slots(NOW + 10)) == ("silent", 1, 0)
