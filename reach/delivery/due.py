@@ -13,6 +13,8 @@ from reach.service import Report
 
 MAX_INTERVAL_MS = 1_000
 MIN_INTERVAL_MS = 20
+#: What `due` has touched comes back with a new, often near moment as soon as a router has decided: look again after so long.
+SOON_MS = 100
 MAX_ROUNDS = 100
 MAX_LOOKUPS = 32
 
@@ -53,6 +55,8 @@ class DueService:
                 touched += len(report.events)
                 await self._tell(partition, report.events)
                 more, rounds = report.more, rounds + 1
+                if report.events:
+                    wait_ms = min(wait_ms, SOON_MS)
                 if report.next_at_ms:
                     wait_ms = min(wait_ms, report.next_at_ms - report.now_ms)
         self._wait_ms = max(wait_ms, MIN_INTERVAL_MS)
