@@ -27,7 +27,7 @@ def worker(name: str, *, is_ready: bool = True, **declared: Any) -> Agent:
 
 async def asked(bus: TestReach, target: str, body: dict[str, Any], seconds: float, **options: Any) -> Receipt[Any]:
     """The receipt of a request, with so many seconds going by meanwhile."""
-    request = asyncio.ensure_future(bus.request(target, body, **options))
+    request: asyncio.Future[Receipt[Any]] = asyncio.ensure_future(bus.request(target, body, **options))
     await bus.settle()
     await bus.advance(seconds)
     assert request.done(), f"no answer within {seconds} s"
