@@ -50,12 +50,13 @@ def main() -> None:
 
 @main.command()
 @with_settings()
-def run(**options: Any) -> None:
+@click.option("--exit-with-stdin", is_flag=True, hidden=True, help="Drain when stdin ends: whoever started it is gone.")
+def run(exit_with_stdin: bool, **options: Any) -> None:
     """Serve until SIGTERM, then drain and exit 0. Redis may be away at the start and at any time."""
     settings = _settings(options)
     logs.set_up(settings.log_format, settings.log_level)
     try:
-        status = process.run(settings, os.environ)
+        status = process.run(settings, os.environ, exit_with_stdin=exit_with_stdin)
     except ConfigError as error:
         _fail(error, EXIT_CONFIG)
     else:

@@ -126,17 +126,19 @@ class Worker:
         }
 
 
-def run(settings: Settings, environ: Mapping[str, str]) -> int:
+def run(settings: Settings, environ: Mapping[str, str], *, exit_with_stdin: bool = False) -> int:
     """Run a worker in this process on uvloop until SIGTERM or SIGINT; a second signal ends it at once. The exit status.
+
+    `exit_with_stdin`: also until stdin ends, which is how a worker learns that whoever started it was killed.
 
     Raises:
         ConfigError: As `Worker.run`.
     """
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(_main(settings, environ))
+        return runner.run(_main(settings, environ, exit_with_stdin=exit_with_stdin))
 
 
-async def _main(settings: Settings, environ: Mapping[str, str]) -> int:
+async def _main(settings: Settings, environ: Mapping[str, str], *, exit_with_stdin: bool) -> int:
     worker = Worker(settings, environ)
     asked = 0
 
@@ -150,5 +152,13 @@ async def _main(settings: Settings, environ: Mapping[str, str]) -> int:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, on_signal)
+    if exit_with_stdin:
+        loop.add_reader(0, _on_stdin, loop, worker)
     await worker.run()
     return 0
+
+
+def _on_stdin(loop: asyncio.AbstractEventLoop, worker: Worker) -> None:
+    if not os.read(0, 4096):
+        loop.remove_reader(0)
+        worker.stop()

@@ -1,0 +1,5 @@
+"""`python -m reach.cli`."""
+
+from reach.cli import main
+
+main(prog_name="reach")

@@ -1,0 +1,77 @@
+"""`reach events`: the hop records as they were written, of everything or of one conversation."""
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+import msgspec
+
+from reach.backend import open_backend
+from reach.backend.port import Backend
+from reach.cli import edge
+
+PAGE = 100
+BLOCK_MS = 1_000
+
+
+@click.command()
+@click.argument("name", required=False)
+@click.option("-f", "--follow", is_flag=True, help="Go on as new records come, until Ctrl-C.")
+@edge.with_place
+@edge.with_output("text", "ndjson")
+def events(name: str | None, follow: bool, redis_url: str, env: str, form: str) -> None:
+    """Print hop records. NAME: only those of this message (msg_id) or conversation (correlation_id)."""
+    edge.run(_print(redis_url, env, name, follow=follow, form=form))
+
+
+async def _print(url: str, env: str, name: str | None, *, follow: bool, form: str) -> None:
+    backend = open_backend(url, env=env)
+    try:
+        await backend.open()
+        kept: list[dict[str, Any]] = []
+        async for record in _records(backend, follow=follow):
+            if name is not None and name not in {record.get("msg_id"), record.get("correlation_id")}:
+                continue
+            if follow:
+                click.echo(_line(record, form))
+            else:
+                kept.append(record)
+        for record in sorted(kept, key=lambda found: found.get("at_us", 0)):
+            click.echo(_line(record, form))
+    finally:
+        await backend.close()
+
+
+async def _records(backend: Backend, *, follow: bool) -> AsyncIterator[dict[str, Any]]:
+    cursors = dict.fromkeys(range(backend.partitions), "0-0")
+    while True:
+        came = False
+        for partition, cursor in cursors.items():
+            batches = await backend.read_events(
+                partition, cursor, BLOCK_MS if follow and len(cursors) == 1 else 1, PAGE
+            )
+            for entry_id, batch in batches:
+                cursors[partition] = entry_id
+                came = True
+                for record in _decoded(batch):
+                    yield record
+        if not came and not follow:
+            return
+
+
+def _decoded(batch: bytes) -> list[dict[str, Any]]:
+    try:
+        found = msgspec.json.decode(batch, type=list[dict[str, Any]])
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        edge.say("reach: a batch that cannot be read was left out")
+        return []
+    return found
+
+
+def _line(record: dict[str, Any], form: str) -> str:
+    if form == "ndjson":
+        return edge.as_json(record, indent=0)
+    moment = datetime.fromtimestamp(record.get("at_us", 0) / 1e6, UTC).strftime("%H:%M:%S.%f")
+    told = [str(record[name]) for name in ("agent", "chosen", "code") if record.get(name)]
+    return f"{moment}  {record.get('msg_id', ''):36}  {record.get('leg', 0)}  {record.get('point', ''):18}  {' '.join(told)}".rstrip()

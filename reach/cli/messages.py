@@ -1,0 +1,134 @@
+"""`reach send` and `reach request`."""
+
+import sys
+from pathlib import Path
+from typing import Any, cast
+
+import click
+import msgspec
+
+from reach.cli import edge
+from reach.envelope.receipt import Status
+from reach.sdk.client import Reach
+from reach.sdk.options import Options
+from reach.sdk.receipts import Receipt
+
+#: A key needs a sender that is the same each time.
+SENDER = "reach-cli"
+
+
+def with_message(command: edge.Command) -> edge.Command:
+    """Target, body and what a message may say."""
+    for add in reversed(
+        (
+            click.argument("target"),
+            click.argument("body", required=False),
+            click.option("--type", "type_", default="request", show_default=True, help="The message type."),
+            click.option("--schema", help="The schema of the body, as refund.request.v1."),
+            click.option(
+                "--timeout", type=click.FloatRange(min=0.001), metavar="SECONDS", help="How long to wait for the end."
+            ),
+            click.option(
+                "--ttl",
+                type=click.FloatRange(min=0.001),
+                metavar="SECONDS",
+                help="How long the first hand-over may take.",
+            ),
+            click.option("--key", help="Your own id of this piece of work: a repeat runs nothing."),
+            click.option("--priority", type=click.IntRange(1, 10), default=5, show_default=True),
+            click.option("--correlation-id", help="The conversation."),
+        )
+    ):
+        command = add(command)
+    return edge.with_place(command)
+
+
+@click.command()
+@with_message
+@edge.with_output("text", "json")
+def request(target: str, body: str | None, redis_url: str, env: str, form: str, **said: Any) -> int:
+    """Send BODY to TARGET and wait for the end; print the output, or with -o json the whole receipt.
+
+    TARGET is a pattern (capability:refund, agent_id:x, group:g) or a bare name. BODY is JSON, or any other text, which is sent as a JSON
+    string; `-` reads it from stdin, `@file` from a file.
+    """
+    options = options_of(said)
+    receipt = edge.run(_request(redis_url, env, target, read_body(body), options))
+    if form == "json":
+        click.echo(edge.as_json(receipt))
+    elif receipt.ok:
+        click.echo(receipt.output if isinstance(receipt.output, str) else edge.as_json(receipt.output))
+    if not receipt.ok:
+        edge.say(f"reach: {receipt.status.value} {receipt.code}: {receipt.error_message or ''}".rstrip(": "))
+    return status_of(receipt)
+
+
+@click.command()
+@with_message
+@click.option(
+    "--scope", type=click.Choice(["one", "all"]), default="one", show_default=True, help="One of those who fit, or all."
+)
+def send(target: str, body: str | None, scope: Any, redis_url: str, env: str, **said: Any) -> None:
+    """Send BODY to TARGET and print the message's id. Its acceptance is acknowledged; nobody waits for the end.
+
+    TARGET and BODY as for request.
+    """
+    click.echo(edge.run(_send(redis_url, env, target, read_body(body), scope, options_of(said))))
+
+
+async def _request(url: str, env: str, target: str, body: object, options: Options) -> Receipt[Any]:
+    async with Reach.connect(url, env, _sender(options)) as reach:
+        return await reach.request(target, body, **options)
+
+
+async def _send(url: str, env: str, target: str, body: object, scope: Any, options: Options) -> str:
+    async with Reach.connect(url, env, _sender(options)) as reach:
+        return (await reach.send(target, body, scope=scope, **options)).msg_id
+
+
+def _sender(options: Options) -> str | None:
+    return SENDER if "key" in options else None
+
+
+def options_of(said: dict[str, Any]) -> Options:
+    """What was said on the command line, as the client takes it."""
+    return cast("Options", {name.removesuffix("_"): value for name, value in said.items() if value is not None})
+
+
+def read_body(text: str | None) -> object:
+    """The body: JSON as it stands, or a text that becomes a JSON string.
+
+    Raises:
+        click.UsageError: A file that cannot be read, or something that begins like JSON and is none.
+    """
+    if text is None:
+        return None
+    if text == "-":
+        data = sys.stdin.buffer.read()
+    elif text.startswith("@"):
+        try:
+            data = Path(text[1:]).read_bytes()
+        except OSError as error:
+            raise click.UsageError(f"{text[1:]}: {error.strerror}") from error
+    else:
+        data = text.encode("utf-8", "surrogateescape")
+    stripped = data.strip()
+    try:
+        msgspec.json.decode(stripped, type=msgspec.Raw)
+        return msgspec.Raw(stripped)
+    except msgspec.DecodeError as error:
+        if stripped[:1] in {b"{", b"[", b'"'}:
+            raise click.UsageError(f"the body begins like JSON and is none: {error}") from error
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise click.UsageError("the body is not UTF-8") from error
+
+
+def status_of(receipt: Receipt[Any]) -> int:
+    """The exit status of a receipt."""
+    if receipt.ok:
+        return edge.OK
+    if receipt.code == "backend.unavailable":
+        return edge.UNAVAILABLE
+    return edge.TRY_LATER if receipt.status is Status.RETRYABLE else edge.FAILED
