@@ -7,6 +7,7 @@ import msgspec
 
 from reach.backend.port import Backend
 from reach.backend.steps import DueEvent
+from reach.clock import Clock, SystemClock
 from reach.delivery.trail import Trail
 from reach.errors import BackendError
 from reach.service import Report
@@ -27,26 +28,41 @@ _read = msgspec.json.Decoder(_Members).decode
 
 
 class DueService:
-    """Runs `due` when the next moment comes, and at least once a second. Any number of routers may do it at once."""
+    """Runs `due` when the next moment comes, and at least once a second. Any number of routers may do it at once.
+
+    It waits inside its run, so that a router that has just made a leg wait can have it look earlier than it had planned.
+    """
 
     name = "due"
+    interval_ms = 0
 
-    def __init__(self, backend: Backend, trail: Trail, partitions: Sequence[int]) -> None:
+    def __init__(
+        self, backend: Backend, trail: Trail, partitions: Sequence[int], *, clock: Clock | None = None
+    ) -> None:
         self._backend, self._trail = backend, trail
         self._partitions = tuple(partitions)
-        self._wait_ms = MAX_INTERVAL_MS
+        self._clock: Clock = clock or SystemClock()
+        self._at_ms = 0  # when the next look is planned, by our own clock
+        self._nudged_at_ms: int | None = None  # the earliest moment that was asked for since the last look began
+        self._moved = asyncio.Event()
 
-    @property
-    def interval_ms(self) -> int:
-        """Until the next moment that is known, 20 ms to 1 s."""
-        return self._wait_ms
+    def nudge(self, wait_ms: int) -> None:
+        """Something will be due in so many ms: look then, if nothing earlier is planned."""
+        at_ms = self._clock.monotonic_ms() + max(wait_ms, 0) + 1
+        if self._nudged_at_ms is None or at_ms < self._nudged_at_ms:
+            self._nudged_at_ms = at_ms
+        if at_ms < self._at_ms:
+            self._at_ms = at_ms
+            self._moved.set()
 
     async def run_once(self) -> Report:
-        """Do what is due in every partition. Cancelling is safe: each call is one atomic step.
+        """Wait for the next moment that is known, 1 s at most, and do what is due in every partition. Cancelling is safe.
 
         Raises:
             BackendUnavailable: Redis is away.
         """
+        await self._wait()
+        self._nudged_at_ms = None
         wait_ms, touched = MAX_INTERVAL_MS, 0
         for partition in self._partitions:
             more, rounds = True, 0
@@ -55,12 +71,22 @@ class DueService:
                 touched += len(report.events)
                 await self._tell(partition, report.events)
                 more, rounds = report.more, rounds + 1
-                if report.events:
-                    wait_ms = min(wait_ms, SOON_MS)
                 if report.next_at_ms:
                     wait_ms = min(wait_ms, report.next_at_ms - report.now_ms)
-        self._wait_ms = max(wait_ms, MIN_INTERVAL_MS)
+        self._plan(self._clock.monotonic_ms() + max(wait_ms, MIN_INTERVAL_MS))
         return {"touched": touched} if touched else {}
+
+    def _plan(self, at_ms: int) -> None:
+        self._at_ms = at_ms if self._nudged_at_ms is None else min(at_ms, self._nudged_at_ms)
+
+    async def _wait(self) -> None:
+        while (left_ms := self._at_ms - self._clock.monotonic_ms()) > 0:
+            self._moved.clear()
+            take_back = self._clock.call_later(left_ms, self._moved.set)
+            try:
+                await self._moved.wait()
+            finally:
+                take_back()
 
     async def _tell(self, partition: int, events: Sequence[DueEvent]) -> None:
         told = [event for event in events if event.what != "again"]

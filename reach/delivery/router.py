@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from itertools import islice
 
 from reach.backend.port import Backend
-from reach.backend.steps import Record, Refuse, RouteResult, Send, WorkEntry
+from reach.backend.steps import Again, Decision, Record, Refuse, RouteResult, Send, WorkEntry
 from reach.clock import Clock, SystemClock
 from reach.delivery.judge import Case, Judge, Reference, read_reference
 from reach.delivery.on_behalf import OnBehalf
@@ -28,6 +28,7 @@ CLAIM_EVERY_MS = 2_500
 CLAIM_IDLE_MS = 5_000
 MAX_INSPECTS = 32
 READY_WAIT_S = 1.0
+SOON_MS = 1_000
 
 #: What a step says when Redis itself cannot serve now; the entry is not to blame. Anything else is about the entry.
 _NOT_ITS_FAULT = (BackendUnavailable, BackendFull, BackendDenied)
@@ -37,7 +38,7 @@ class Router:
     """A service that serves some partitions. One run reads once and has everything that it read applied.
 
     `now_ms` is the time of Redis, as exactly as the process knows it. `ready` is awaited before anything is read: an index that has not
-    been loaded knows nobody, and would have every message wait or end.
+    been loaded knows nobody, and would have every message wait or end. `on_wait` is told when something will be due in less than a second.
     """
 
     name = "router"
@@ -53,6 +54,7 @@ class Router:
         partitions: Sequence[int],
         now_ms: Callable[[], int],
         ready: Callable[[], Awaitable[None]] | None = None,
+        on_wait: Callable[[int], None] | None = None,
         max_batch: int = MAX_BATCH,
         block_ms: int = READ_BLOCK_MS,
         clock: Clock | None = None,
@@ -60,7 +62,7 @@ class Router:
         self._backend, self._judge, self._trail = backend, judge, trail
         self._worker = worker
         self._partitions = tuple(partitions)
-        self._now_ms, self._ready = now_ms, ready
+        self._now_ms, self._ready, self._on_wait = now_ms, ready, on_wait
         self._max_batch = min(max(max_batch, 1), MAX_BATCH)
         self._block_ms = block_ms
         self._clock: Clock = clock or SystemClock()
@@ -220,6 +222,13 @@ class Router:
                     await self._bury(partition, case, result.error)
                 elif result.verdict == "done":
                     self._trail.routed(case, result, at_us, decided_us)
+                    self._tell_wait(case)
+
+    def _tell_wait(self, case: Case) -> None:
+        """Whoever looks at what is due once a second would be late for this."""
+        wait_ms = soonest_ms(case.decision)
+        if self._on_wait is not None and wait_ms < SOON_MS:
+            self._on_wait(wait_ms)
 
     async def _decide(self, partition: int, case: Case) -> bool:
         """Give a case its decision. False: it needs none any more."""
@@ -292,6 +301,17 @@ class Router:
             log.error("not even buried", extra={"entry": case.entry.id, "error": result.error})
             await self._backend.finish_work(partition, [case.entry])
         self._trail.buried(case, reason)
+
+
+def soonest_ms(decision: Decision | None) -> int:
+    """In how many ms the earliest thing is due that a decision has set up; a second or more: nobody needs to be told."""
+    if isinstance(decision, Send):
+        head = decision.head
+        waits = [plan.wait_ms for plan in decision.plans if plan.act == "delay"]
+        return min(head.ttl_ms, head.network_ms, head.total_ms, *waits)
+    if isinstance(decision, Again) and decision.plan.act == "delay":
+        return decision.plan.wait_ms
+    return SOON_MS
 
 
 def _note_unfit(case: Case, result: RouteResult) -> None:

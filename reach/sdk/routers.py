@@ -46,6 +46,7 @@ def router_services(
         rng=rng,
         max_envelope_bytes=max_envelope_bytes,
     )
+    due = DueService(backend, trail, partitions, clock=clock)
     router = Router(
         backend,
         judge,
@@ -54,6 +55,7 @@ def router_services(
         partitions=partitions,
         now_ms=hops.base.now_ms,
         ready=watcher.wait_loaded,
+        on_wait=due.nudge,
         max_batch=max_batch,
         clock=clock,
     )
@@ -61,7 +63,7 @@ def router_services(
         hops,
         watcher,
         router,
-        DueService(backend, trail, partitions),
+        due,
         Registrar(backend, worker_id),
         Reaper(backend, worker_id, clock=clock),
     ]

@@ -63,6 +63,14 @@ async def test_nobody_offers_it(spine: Spine) -> None:
     await spine.quiet()
 
 
+async def test_the_caller_hears_why_before_its_own_time_is_up(spine: Spine) -> None:
+    """total is shorter than network: the wait ends a tenth of total ahead of it, and nothing looks a second late."""
+    made = envelope(timeouts={"total_ms": 800})
+    await spine.send(made)
+    receipt = await spine.receipt(made["msg_id"], within_s=1.5)
+    assert receipt["code"] == "route.not_found"
+
+
 async def test_an_agent_that_appears_while_the_message_waits_gets_it(spine: Spine) -> None:
     made = envelope()
     await spine.send(made)
