@@ -135,7 +135,15 @@ async def _freshen(connection: AbstractConnection) -> None:
 class Link:
     """The way to one Redis: `call` and `batch` for commands, `run` for steps, `read` for blocking reads."""
 
-    def __init__(self, url: str, *, clock: Clock | None = None, rng: random.Random | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        clock: Clock | None = None,
+        rng: random.Random | None = None,
+        command_limit_ms: int = COMMAND_LIMIT_MS,
+    ) -> None:
+        self._command_limit_ms = command_limit_ms
         self.clock = clock or SystemClock()
         self.rng = rng or random.Random()  # noqa: S311  spreads retries, protects nothing
         try:
@@ -159,26 +167,26 @@ class Link:
 
     async def call(self, *args: Any) -> Reply:
         """One command. Raises what `translated` says."""
-        (reply,) = await self._exchange(self._commands, [args], COMMAND_LIMIT_MS)
+        (reply,) = await self._exchange(self._commands, [args], self._command_limit_ms)
         return _checked(reply)
 
     async def batch(self, commands: Sequence[Sequence[Any]]) -> list[Reply]:
         """Several commands in one round trip, not atomic. An error reply stands in its place as a BackendError."""
         if not commands:
             return []
-        replies = await self._exchange(self._commands, commands, COMMAND_LIMIT_MS)
+        replies = await self._exchange(self._commands, commands, self._command_limit_ms)
         return [translated(reply) if isinstance(reply, Exception) else reply for reply in replies]
 
     async def atomic(self, commands: Sequence[Sequence[Any]]) -> list[Reply]:
         """Several commands of one slot as one transaction. An error reply stands in its place as a BackendError."""
-        replies = await self._exchange(self._commands, [["MULTI"], *commands, ["EXEC"]], COMMAND_LIMIT_MS)
+        replies = await self._exchange(self._commands, [["MULTI"], *commands, ["EXEC"]], self._command_limit_ms)
         return [translated(reply) if isinstance(reply, Exception) else reply for reply in _checked(replies[-1])]
 
     async def run(self, step: Script, key: str, *argv: Any) -> Reply:
         """Run a step by its hash; a Redis that does not know it (restart, SCRIPT FLUSH) is told the text and runs that."""
-        (reply,) = await self._exchange(self._commands, [command(step, "EVALSHA", key, argv)], COMMAND_LIMIT_MS)
+        (reply,) = await self._exchange(self._commands, [command(step, "EVALSHA", key, argv)], self._command_limit_ms)
         if isinstance(reply, Exception) and reply_code(reply) == "NOSCRIPT":
-            (reply,) = await self._exchange(self._commands, [command(step, "EVAL", key, argv)], COMMAND_LIMIT_MS)
+            (reply,) = await self._exchange(self._commands, [command(step, "EVAL", key, argv)], self._command_limit_ms)
         return _checked(reply)
 
     async def run_each(self, step: Script, calls: Sequence[tuple[Any, ...]]) -> list[Reply]:
