@@ -31,6 +31,7 @@ ROUTERS = ("router-1", "router-2")
 AGENTS = ("work-1", "work-2", "work-3", "work-4")
 WORK_MS = (20, 200)
 TOTAL_S = 60.0
+TAKEOVER_MS = 17_000
 
 
 async def agent(url: str, agent_id: str, path: Path) -> None:
@@ -179,6 +180,7 @@ def _judge(
     answers: list[tuple[int, Receipt[Any], float]],
     runs: dict[str, list[ledger_file.Run]],
     kills: list[tuple[int, str, int]],
+    slack_ms: int,
 ) -> None:
     if len(answers) != report.requests:
         report.broken.append(f"{report.requests - len(answers)} requests have no receipt")
@@ -197,14 +199,23 @@ def _judge(
         starts = [run for run in lines if run.what == "start"]
         report.runs += len(starts)
         report.takeovers_ms += [b.at_ms - killed[a.pid] for a, b in itertools.pairwise(starts) if a.pid in killed]
-    if any(ms > 17_500 for ms in report.takeovers_ms):
+    if any(ms > TAKEOVER_MS + slack_ms for ms in report.takeovers_ms):
         report.broken.append(f"a takeover took {max(report.takeovers_ms)} ms")
 
 
 async def run(
-    requests: int, *, inflight: int = 256, every_s: float = 2.0, seed: int = 1, server: PrivateServer | None = None
+    requests: int,
+    *,
+    inflight: int = 256,
+    every_s: float = 2.0,
+    seed: int = 1,
+    slack_ms: int = 500,
+    server: PrivateServer | None = None,
 ) -> Report:
-    """Start everything, send, kill, and judge by what the agents wrote and the callers got."""
+    """Start everything, send, kill, and judge by what the agents wrote and the callers got.
+
+    slack_ms: what a busy machine may add to the 17 s of a takeover (a process needs its time to start).
+    """
     report = Report(requests)
     with contextlib.ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -223,7 +234,7 @@ async def run(
             await asyncio.gather(killing, return_exceptions=True)
         report.wall_s = time.monotonic() - started
         report.kills = len(cast.kills)
-        _judge(report, answers, ledger_file.read(directory / "runs"), cast.kills)
+        _judge(report, answers, ledger_file.read(directory / "runs"), cast.kills, slack_ms)
     return report
 
 
