@@ -181,6 +181,11 @@ class Agent:
 
     # ------------------------------------------------------------ running
 
+    @property
+    def instances(self) -> tuple[AgentRun, ...]:
+        """Those that run in this process now."""
+        return tuple(self._runs)
+
     def run(self, url: str | None = None, env: str | None = None, *, grace: Duration = GRACE_S) -> None:
         """Run in this process until SIGTERM or SIGINT, on uvloop. Blocks. Arguments and errors as `serve`."""
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -209,7 +214,7 @@ class Agent:
             try:
                 await until_refused_or(run, stop.event)
             finally:
-                await self._stop(run, to_ms(grace, "grace", least=0))
+                await run.stop(to_ms(grace, "grace", least=0))
 
     @asynccontextmanager
     async def running(
@@ -224,11 +229,10 @@ class Agent:
         """`running`, at a place that somebody else made."""
         run = self.new_run(place)
         await run.start()
-        self._runs.append(run)
         try:
             yield run
         finally:
-            await self._stop(run, to_ms(grace, "grace", least=0))
+            await run.stop(to_ms(grace, "grace", least=0))
 
     # ------------------------------------------------------------ how
 
@@ -268,7 +272,14 @@ class Agent:
             node_id=node_id,
             env=place.env,
         )
-        return AgentRun(place, self._registration(registration), self._handlers, name=name, ready=self._ready)
+        return AgentRun(
+            place,
+            self._registration(registration),
+            self._handlers,
+            name=name,
+            ready=self._ready,
+            peers=self._runs,
+        )
 
     def _registration(self, own: Registration) -> Registration:
         """What is declared, with what is the instance's own."""
@@ -326,13 +337,7 @@ class Agent:
                     await run.start()
         except TimeoutError:
             return None
-        self._runs.append(run)
         return run
-
-    async def _stop(self, run: AgentRun, grace_ms: int) -> None:
-        if run in self._runs:
-            self._runs.remove(run)
-        await run.stop(grace_ms)
 
 
 class _Stop:

@@ -69,7 +69,7 @@ class MemoryPlace:
         async with self._moving:
             self._present -= 1
             if self._present == 0:
-                await self._stop()
+                await self.stop()
 
     async def _start(self) -> None:
         backend = self._router_backend = self.backend()
@@ -81,7 +81,8 @@ class MemoryPlace:
         self._supervisor = Supervisor(services, clock=self.clock, rng=self.rng)
         self._supervisor.start()
 
-    async def _stop(self) -> None:
+    async def stop(self) -> None:
+        """End the router. Twice is once."""
         if self._supervisor is not None:
             await self._supervisor.stop(drain_ms=0)
         if self._router_backend is not None:

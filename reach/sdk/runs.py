@@ -38,6 +38,7 @@ class Run:
         "answered",
         "busy",
         "envelope",
+        "given_up",
         "started_at_ms",
         "taken",
         "task",
@@ -52,6 +53,7 @@ class Run:
         self.started_at_ms = self.alive_at_ms = now_ms
         self.total_at_ms = now_ms + max(taken.total_at_ms - taken.now_ms, 0)
         self.answered = False
+        self.given_up = False
         self.busy: asyncio.Future[Any] | None = None  # a thread that goes on after its run was given up
         self.timers: list[Cancel] = []
 
@@ -62,7 +64,8 @@ class Run:
         return first
 
     def cancel(self) -> None:
-        """Cancel the handler."""
+        """Cancel the handler: nobody wants its result any more."""
+        self.given_up = True
         if self.task is not None:
             self.task.cancel()
 
@@ -173,7 +176,7 @@ class Runs:
     async def close(self) -> None:
         """Cut off whatever is left, without an answer."""
         for run in self._runs.values():
-            run.answered = True
+            run.answered = run.given_up = True
         await self._tasks.close()
         self._runs.clear()
 
@@ -244,7 +247,7 @@ class Runs:
             agent_id=self._inbox.agent_id,
             remaining_ms=lambda: max(run.total_at_ms - self._clock.monotonic_ms(), 0),
             alive=lambda notice: self._alive(run, notice),
-            is_cancelled=lambda: run.answered,
+            is_cancelled=lambda: run.given_up,
             hold_until=hold,
         )
 

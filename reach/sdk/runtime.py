@@ -53,8 +53,13 @@ class AgentRun:
         *,
         name: str | None,
         ready: ReadyCheck | None,
+        peers: "list[AgentRun]",
     ) -> None:
-        """`registration` says all but the number of partitions, which the backend knows. `name`: of all replicas."""
+        """`registration` says all but the number of partitions, which the backend knows. `name`: of all replicas.
+
+        `peers`: it stands in that list while it runs.
+        """
+        self._peers = peers
         self.place = place
         self.registration = registration
         self.condition = Condition(not_ready="starting" if ready is not None else None)
@@ -121,6 +126,7 @@ class AgentRun:
                 services.append(self._pulse)
             self._services = Supervisor(services, clock=self.place.clock, rng=self.place.rng)
             self._services.start()
+            self._peers.append(self)
             self._stack = stack.pop_all()
 
     async def stop(self, grace_ms: int) -> None:
@@ -145,6 +151,8 @@ class AgentRun:
         await self._stack.aclose()
 
     async def _end(self) -> None:
+        if self in self._peers:
+            self._peers.remove(self)
         await self.runs.close()
         services, self._services = self._services, None
         if services is not None:

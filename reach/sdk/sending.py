@@ -132,6 +132,7 @@ class Sending:
             raise
         pending.done.add_done_callback(lambda _: exchange.drop(pending))
         if pending.done.done() and not pending.accepted:
+            exchange.drop(pending)
             receipt = receipts_of(pending, Any)[0]
             if receipt.code == "overloaded":
                 receipt.raise_for_status()

@@ -1,0 +1,512 @@
+"""The client against a real router on memory: good paths, refusals, and every way in which waiting must end."""
+
+import asyncio
+import uuid
+from typing import Any
+
+import msgspec
+import pytest
+
+from reach import (
+    Agent,
+    BackendUnavailable,
+    ConfigError,
+    Context,
+    EnvelopeError,
+    NoRoute,
+    Overloaded,
+    Reach,
+    Receipts,
+    Reject,
+    Rejected,
+    Status,
+    Timeout,
+)
+from reach.backend.memory_backend import MemoryBackend
+from reach.errors import BackendDenied, BackendFull
+from reach.sdk.pending import Progress
+from reach.testing import FaultyBackend, TestReach
+
+
+class Order(msgspec.Struct):
+    order_id: str
+
+
+class Refund(msgspec.Struct):
+    refunded: str
+
+
+def shop(name: str = "shop-{instance}", runs: list[str] | None = None) -> Agent:
+    agent = Agent(name, groups=("shops",))
+
+    @agent.capability("refund")
+    async def refund(order: Order, ctx: Context) -> Refund:
+        if runs is not None:
+            runs.append(ctx.msg_id)
+        if order.order_id == "none":
+            raise Reject("no_such_order", "there is none")
+        if order.order_id == "slow":
+            await asyncio.Event().wait()
+        return Refund(order.order_id)
+
+    @agent.capability("tell")
+    async def tell(body: Any, ctx: Context) -> str:
+        for step in range(3):
+            await ctx.progress({"step": step})
+        await ctx.alive()
+        return "told"
+
+    @agent.on("market.news")
+    async def news(body: dict[str, Any]) -> None:
+        return None
+
+    return agent
+
+
+async def test_a_request_brings_a_typed_receipt() -> None:
+    async with TestReach(shop()) as bus:
+        receipt = await bus.request("capability:refund", Order("ORD-1"), returns=Refund, correlation_id="conv")
+        assert receipt.ok
+        assert receipt.output == Refund("ORD-1")
+        assert (receipt.code, receipt.attempts, receipt.correlation_id, receipt.stored) == ("ok", 1, "conv", False)
+        assert receipt.target_agent is not None
+        assert receipt.target_agent.startswith("shop-")
+        assert bus.reach.outstanding == 0
+
+
+async def test_ask_gives_the_value_or_raises() -> None:
+    async with TestReach(shop()) as bus:
+        assert await bus.ask("refund", Order("ORD-1"), returns=Refund) == Refund("ORD-1")
+        with pytest.raises(Rejected) as caught:
+            await bus.ask("refund", Order("none"))
+        assert caught.value.code == "handler.rejected"
+        assert caught.value.details["reject"] == "no_such_order"
+
+
+@pytest.mark.parametrize("target", ["refund", "capability:refund", "shop", "agent_id:shop", "group:shops"])
+async def test_a_bare_name_is_an_agent_first_and_then_a_capability(target: str) -> None:
+    agent = Agent("shop", groups=("shops",))
+
+    @agent.capability("refund")
+    async def refund(order: Order) -> str:
+        return "x"
+
+    async with TestReach(agent) as bus:
+        assert await bus.ask(target, Order("ORD-1")) == "x"
+        wanted = {"refund": "capability:refund", "shop": "agent_id:shop"}.get(target, target)
+        assert bus.sent[-1].target.pattern == wanted
+
+
+async def test_a_body_that_does_not_fit_the_handler_is_the_senders_fault() -> None:
+    async with TestReach(shop()) as bus:
+        receipt = await bus.request("refund", {"order": 1})
+        assert (receipt.status, receipt.code, receipt.attempts) == (Status.FAILED, "payload.invalid", 1)
+        assert receipt.details["expected"] == "Order"
+
+
+async def test_nobody_offers_it() -> None:
+    async with TestReach(shop()) as bus:
+        task = asyncio.create_task(bus.ask("capability:nothing"))
+        await bus.advance(3.5)
+        with pytest.raises(NoRoute):
+            await task
+
+
+@pytest.mark.parametrize(
+    ("target", "body", "options", "code"),
+    [
+        ("intent:", None, {}, "target.bad_pattern"),
+        ("a b", None, {}, "target.bad_pattern"),
+        ("capability:Refund", None, {}, "target.bad_pattern"),
+        ("refund", object(), {}, "payload.invalid"),
+        ("refund", "x" * (1 << 20), {}, "envelope.too_large"),
+        ("refund", None, {"type": "No Type"}, "envelope.bad_field"),
+        ("refund", None, {"headers": {"x": "y" * 5000}}, "envelope.bad_field"),
+        ("refund", None, {"max_attempts": 11}, "envelope.bad_field"),
+        ("refund", None, {"correlation_id": "a\nb"}, "envelope.bad_field"),
+        ("refund", None, {"type": "unknown.type"}, "type.unregistered"),
+        ("refund", None, {"ttl": 0}, "ttl.zero"),
+    ],
+)
+async def test_what_breaks_a_rule_is_a_failed_receipt(
+    target: str, body: object, options: dict[str, Any], code: str
+) -> None:
+    async with TestReach(shop()) as bus:
+        receipt = await bus.request(target, body, **options)
+        assert (receipt.status, receipt.code) == (Status.FAILED, code)
+        assert bus.reach.outstanding == 0
+
+
+async def test_send_raises_what_breaks_a_rule() -> None:
+    async with TestReach(shop()) as bus:
+        with pytest.raises(EnvelopeError):
+            await bus.send("a b")
+        assert bus.sent == []
+        assert bus.reach.outstanding == 0
+
+
+@pytest.mark.parametrize("wrong", [{"timeout": -1}, {"timeout": 0}, {"ttl": -1}, {"timeout": float("nan")}])
+async def test_a_duration_that_is_none_is_told_at_once(wrong: dict[str, Any]) -> None:
+    async with TestReach(shop()) as bus:
+        with pytest.raises(ValueError, match=next(iter(wrong))):
+            await bus.request("refund", **wrong)
+        assert bus.reach.outstanding == 0
+
+
+async def test_an_option_that_there_is_not_is_told_at_once() -> None:
+    async with TestReach(shop()) as bus:
+        with pytest.raises(TypeError, match="unknown option delay"):
+            await bus.send("refund", None, delay=3)  # type: ignore[call-arg]
+
+
+# ---------------------------------------------------------------- handles
+
+
+async def test_a_handle_tells_what_becomes_of_its_message() -> None:
+    async with TestReach(shop()) as bus:
+        handle = await bus.send("refund", Order("slow"), timeout=10)
+        assert (await handle.status()).state == "accepted"
+        await bus.settle()
+        status = await handle.status()
+        assert (status.state, [leg.state for leg in status.legs]) == ("open", ["running"])
+        task = asyncio.create_task(handle.receipt(1))
+        await bus.advance(1)
+        with pytest.raises(Timeout) as caught:
+            await task
+        assert caught.value.details["msg_id"] == handle.msg_id
+        await bus.advance(10)
+        receipt = await handle.receipt()
+        assert receipt.code == "timeout.total"
+        assert (await handle.status()).state == "ended"
+        assert bus.reach.outstanding == 0
+
+
+async def test_cancel_ends_a_running_message_with_a_receipt() -> None:
+    async with TestReach(shop()) as bus:
+        handle = await bus.send("refund", Order("slow"))
+        await bus.settle()
+        assert await handle.cancel() is True
+        await bus.settle()
+        receipt = await handle.receipt(0)
+        assert (receipt.status, receipt.code) == (Status.FAILED, "cancelled")
+        assert await handle.cancel() is False
+        await bus.advance(6)  # the holder sees it at its next renewal
+        assert (await bus.ask("refund", Order("ORD-1")))["refunded"] == "ORD-1"
+
+
+async def test_a_cancel_that_overtakes_its_message_is_kept() -> None:
+    async with TestReach(shop()) as bus:
+        handle = await bus.send("refund", Order("ORD-1"))
+        assert await handle.cancel() is True
+        await bus.settle()
+        assert (await handle.receipt(0)).code == "cancelled"
+
+
+async def test_progress_is_told_until_the_end() -> None:
+    async with TestReach(shop()) as bus:
+        handle = await bus.send("tell")
+        steps = [step async for step in handle.progress()]
+        assert steps == [Progress("progress", 0, {"step": n}) for n in range(3)]
+        assert (await handle.receipt(0, returns=str)).output == "told"
+
+
+# ---------------------------------------------------------------- everybody
+
+
+async def test_scope_all_has_a_receipt_per_leg() -> None:
+    async with TestReach(shop(), shop(), shop()) as bus:
+        receipts = await bus.request("refund", Order("ORD-1"), scope="all", returns=Refund)
+        assert isinstance(receipts, Receipts)
+        assert len(receipts) == 3
+        assert receipts.ok
+        assert [receipt.leg for receipt in receipts] == [0, 1, 2]
+        assert len({receipt.target_agent for receipt in receipts}) == 3
+        assert receipts.outputs == [Refund("ORD-1")] * 3
+        handle = await bus.send("market.news", {"x": 1}, type="market.news", scope="all", timeout=2)
+        await bus.advance(4)
+        assert len(await handle.receipts(0)) == 1
+
+
+async def test_scope_all_ends_by_its_total_with_the_legs_that_are_open() -> None:
+    one, two = shop(), shop()
+    async with TestReach(one, two) as bus:
+        await bus.pause(two)
+        task = asyncio.create_task(bus.request("refund", Order("ORD-1"), scope="all", timeout=5))
+        await bus.advance(5.5)
+        receipts = await task
+        assert sorted(receipt.code for receipt in receipts) == ["ok", "timeout.total"]
+        await bus.resume(two)
+
+
+async def test_scope_all_that_nobody_hears() -> None:
+    async with TestReach() as bus:
+        task = asyncio.create_task(bus.request("refund", scope="all"))
+        await bus.advance(3.5)
+        assert [receipt.code for receipt in await task] == ["route.not_found"]
+
+
+# ---------------------------------------------------------------- keys
+
+
+async def test_the_same_key_is_the_same_message() -> None:
+    async with TestReach(shop()) as bus:
+        first = await bus.request("refund", Order("ORD-1"), key="order 1")
+        second = await bus.request("refund", Order("ORD-1"), key="order 1")
+        assert (first.stored, second.stored) == (False, True)
+        assert first.msg_id == second.msg_id == str(uuid.uuid5(uuid.NAMESPACE_URL, "reach:dev/test/order 1"))
+        assert second.task_id == "order 1"
+        other = await bus.request("refund", Order("ORD-2"), key="order 1")
+        assert (other.status, other.code, other.output) == (Status.FAILED, "envelope.id_conflict", None)
+
+
+async def test_the_same_key_twice_at_once_runs_once() -> None:
+    async with TestReach(shop()) as bus:
+        same = await asyncio.gather(*(bus.request("refund", Order("ORD-1"), key="k") for _ in range(5)))
+        assert {receipt.code for receipt in same} == {"ok"}
+        assert len({receipt.msg_id for receipt in same}) == 1
+        slow = await bus.send("refund", Order("slow"), key="s")
+        conflict = await bus.request("refund", Order("ORD-1"), key="s")
+        assert conflict.code == "envelope.id_conflict"
+        assert await slow.cancel()
+
+
+async def test_a_key_needs_a_sender_with_a_name() -> None:
+    async with Reach.embedded() as reach:
+        with pytest.raises(ConfigError, match="agent_id"):
+            await reach.request("refund", key="k")
+
+
+async def test_replicas_make_the_same_id_from_a_key() -> None:
+    async with TestReach(shop(), agent_id="me-{instance}") as bus:
+        receipt = await bus.request("refund", Order("ORD-1"), key="k")
+        assert receipt.msg_id == str(uuid.uuid5(uuid.NAMESPACE_URL, "reach:dev/me/k"))
+        assert bus.sent[-1].source.name == "me"
+        assert bus.sent[-1].source.agent_id != "me"
+
+
+# ---------------------------------------------------------------- every wait has an end
+
+
+def key_with(bus: TestReach, part: str) -> str:
+    keys = bus.store.keys()
+    return next((key for key in keys if part in key), "")
+
+
+def client_of(bus: TestReach) -> FaultyBackend:
+    return bus.client_backend
+
+
+async def test_without_redis_a_caller_ends_by_its_own_clock() -> None:
+    async with TestReach(shop()) as bus:
+        backend = client_of(bus)
+        for step in ("submit", "read_mail", "keep_mailbox", "due", "inspect"):
+            backend.fail(step, times=10_000)
+        task = asyncio.create_task(bus.request("capability:refund", Order("ORD-1"), timeout=2))
+        await bus.advance(2.2)
+        assert not task.done()
+        await bus.advance(0.05)
+        receipt = await task
+        assert (receipt.status, receipt.code) == (Status.RETRYABLE, "timeout.total")
+        assert receipt.details["local"] is True
+        assert receipt.details["accepted"] is False
+        assert bus.reach.outstanding == 0
+
+
+async def test_send_without_redis_raises_at_its_deadline() -> None:
+    async with TestReach(shop()) as bus:
+        client_of(bus).fail("submit", times=10_000)
+        task = asyncio.create_task(bus.send("capability:refund", Order("ORD-1"), timeout=2))
+        await bus.advance(2.3)
+        with pytest.raises(BackendUnavailable):
+            await task
+        assert bus.reach.outstanding == 0
+
+
+async def test_an_unknown_outcome_is_sent_again_and_runs_once() -> None:
+    runs: list[str] = []
+    async with TestReach(shop(runs=runs)) as bus:
+        client_of(bus).lose_reply("submit", times=2)
+        task = asyncio.create_task(bus.request("refund", Order("slow"), timeout=3))
+        await bus.advance(1)
+        assert len(bus.sent) == 3
+        assert len({envelope.msg_id for envelope in bus.sent}) == 1
+        await bus.advance(3)
+        assert (await task).code == "timeout.total"
+        assert len(bus.receipts) == len(runs) == 1
+
+
+async def test_a_receipt_that_comes_before_the_outcome_is_known_is_enough() -> None:
+    async with TestReach(shop()) as bus:
+        client_of(bus).lose_reply("submit")
+        task = asyncio.create_task(bus.request("refund", Order("ORD-1")))
+        await bus.advance(0.2)
+        assert (await task).ok
+        assert len(bus.sent) == 1
+
+
+async def test_what_is_sent_again_does_not_outlive_a_timeout_that_was_given() -> None:
+    async with TestReach(shop()) as bus:
+        client_of(bus).fail("submit", times=3)
+        task = asyncio.create_task(bus.request("refund", Order("ORD-1"), timeout=5))
+        await bus.advance(3)
+        assert (await task).ok
+        total_ms = bus.sent[-1].timeouts.total_ms
+        assert total_ms is not None
+        assert total_ms < 5_000
+
+
+async def test_a_full_redis_is_told_at_once() -> None:
+    async with TestReach(shop()) as bus:
+        client_of(bus).fail("submit", error=BackendFull("no memory"), times=2)
+        receipt = await bus.request("refund", Order("ORD-1"))
+        assert (receipt.status, receipt.code) == (Status.RETRYABLE, "overloaded")
+        with pytest.raises(Overloaded):
+            await bus.send("refund", Order("ORD-1"))
+        assert bus.reach.outstanding == 0
+
+
+async def test_a_redis_that_refuses_raises() -> None:
+    async with TestReach(shop()) as bus:
+        client_of(bus).fail("submit", error=BackendDenied("no"))
+        with pytest.raises(BackendDenied):
+            await bus.request("refund", Order("ORD-1"))
+        assert bus.reach.outstanding == 0
+
+
+async def test_a_receipt_that_was_lost_with_the_mailbox_is_read_from_the_ledger() -> None:
+    async with TestReach(shop()) as bus:
+        client_of(bus).pause()
+        task = asyncio.create_task(bus.request("capability:refund", Order("ORD-1")))
+        client_of(bus).resume()
+        for _ in range(3):
+            await asyncio.sleep(0)
+        bus.store.delete(key_with(bus, ":mail:test"))
+        client_of(bus).pause()
+        await bus.settle()
+        client_of(bus).resume()
+        await bus.advance(2.1)
+        assert (await task).ok
+
+
+async def test_after_a_flush_every_caller_ends_by_its_deadline_and_the_next_one_is_served() -> None:
+    agent = shop()
+    async with TestReach(agent) as bus:
+        tasks = [asyncio.create_task(bus.request("refund", Order("slow"), timeout=4)) for _ in range(5)]
+        await bus.settle()
+        bus.store.clear()
+        await bus.advance(4.25)
+        assert all(task.done() for task in tasks)
+        assert {task.result().code for task in tasks} == {"timeout.total"}
+        await bus.advance(6)
+        assert (await bus.request("capability:refund", Order("ORD-1"))).ok
+
+
+async def test_without_any_router_the_caller_ends_the_message_itself() -> None:
+    agent = shop()
+    async with TestReach(agent) as bus:
+        handle = await bus.send("refund", Order("slow"), timeout=2)
+        await bus.settle()
+        await bus.stop_router()
+        await bus.advance(2.15)
+        receipt = await handle.receipt(0)
+        assert receipt.code == "timeout.total"
+        assert receipt.details["state"] == "running"  # the ledger says it, not the client alone
+
+
+async def test_a_message_that_no_router_ever_sees_ends_locally() -> None:
+    async with TestReach(shop()) as bus:
+        await bus.stop_router()
+        task = asyncio.create_task(bus.request("capability:refund", Order("ORD-1"), timeout=2))
+        await bus.advance(2.25)
+        receipt = await task
+        assert receipt.code == "timeout.total"
+        assert receipt.details["local"] is True
+        assert receipt.details["accepted"] is True
+
+
+async def test_an_agent_that_needs_longer_raises_the_callers_total() -> None:
+    agent = Agent("slow", max_process=60)
+
+    @agent.capability("think")
+    async def think(body: Any) -> str:
+        await asyncio.Event().wait()
+        return ""
+
+    async with TestReach(agent) as bus:
+        task = asyncio.create_task(bus.request("think"))
+        await bus.advance(40)
+        assert not task.done()
+        await bus.advance(40)
+        assert (await task).code in ("timeout.total", "timeout.processing")
+
+
+async def test_a_cancelled_caller_leaves_nothing_behind() -> None:
+    async with TestReach(shop()) as bus:
+        task = asyncio.create_task(bus.request("refund", Order("slow")))
+        await bus.settle()
+        assert bus.reach.outstanding == 1
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert bus.reach.outstanding == 0
+
+
+async def test_closing_ends_what_is_waited_for() -> None:
+    async with TestReach(shop()) as bus:
+        client = Reach(bus.place, agent_id="other")
+        await client.start()
+        task = asyncio.create_task(client.request("refund", Order("slow")))
+        await bus.settle()
+        await client.close()
+        receipt = await task
+        assert (receipt.status, receipt.code) == (Status.RETRYABLE, "backend.unavailable")
+        await client.close()
+        assert not key_with(bus, ":mail:other")
+
+
+async def test_mail_that_cannot_be_read_does_not_stop_the_reader() -> None:
+    async with TestReach(shop()) as bus:
+        mailbox = bus.reach.mailbox_id
+        raw = MemoryBackend(env="dev", store=bus.store)
+        await raw.open()
+        key = key_with(bus, mailbox)
+        bus.store.append(key, {b"r": b"{junk"})
+        bus.store.append(key, {b"n": b'{"notice":"unheard","msg_id":"x"}'})
+        bus.store.append(key, {b"n": b"\xff"})
+        await bus.settle()
+        assert (await bus.request("refund", Order("ORD-1"))).ok
+        await raw.close()
+
+
+# ---------------------------------------------------------------- opening
+
+
+async def test_embedded_is_a_context_manager_and_awaitable(caplog: pytest.LogCaptureFixture) -> None:
+    async with Reach.embedded(shop()) as reach:
+        assert (await reach.request("refund", Order("ORD-1"))).ok
+    assert "in this process alone" in caplog.text
+    reach = await Reach.embedded(shop(), agent_id="me")
+    assert reach.agent_id == "me"
+    assert (await reach.request("refund", Order("ORD-1"), key="k")).ok
+    await reach.close()
+
+
+async def test_memory_urls_share_what_they_hold() -> None:
+    agent = shop()
+    async with agent.running("memory://one"), Reach.connect("memory://one") as reach:
+        assert (await reach.request("refund", Order("ORD-1"))).ok
+    async with Reach.connect("memory://two") as reach:
+        assert (await reach.request("refund", Order("ORD-1"), timeout=0.2)).code in ("timeout.total", "route.not_found")
+
+
+@pytest.mark.parametrize("wrong", [{"url": "http://x"}, {"env": "Prod"}, {"url": "memory://x", "env": "a.b"}])
+async def test_what_cannot_be_connected_to_is_told(wrong: dict[str, str]) -> None:
+    with pytest.raises(ConfigError):
+        await Reach.connect(**wrong)
+    with pytest.raises(ConfigError):
+        await Reach.connect("memory://x", agent_id="a b")
+
+
+async def test_an_unreachable_redis_is_told_by_connect() -> None:
+    with pytest.raises(BackendUnavailable):
+        await Reach.connect("redis://127.0.0.1:1")
