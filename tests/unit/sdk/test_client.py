@@ -1,66 +1,26 @@
-"""The client against a real router on memory: good paths, refusals, and every way in which waiting must end."""
+"""The client against a real router on memory: good paths, refusals, handles, broadcasts, keys, opening."""
 
 import asyncio
 import uuid
 from typing import Any
 
-import msgspec
 import pytest
 
 from reach import (
     Agent,
     BackendUnavailable,
     ConfigError,
-    Context,
     EnvelopeError,
     NoRoute,
-    Overloaded,
     Reach,
     Receipts,
-    Reject,
     Rejected,
     Status,
     Timeout,
 )
-from reach.backend.memory_backend import MemoryBackend
-from reach.errors import BackendDenied, BackendFull
 from reach.sdk.pending import Progress
-from reach.testing import FaultyBackend, TestReach
-
-
-class Order(msgspec.Struct):
-    order_id: str
-
-
-class Refund(msgspec.Struct):
-    refunded: str
-
-
-def shop(name: str = "shop-{instance}", runs: list[str] | None = None) -> Agent:
-    agent = Agent(name, groups=("shops",))
-
-    @agent.capability("refund")
-    async def refund(order: Order, ctx: Context) -> Refund:
-        if runs is not None:
-            runs.append(ctx.msg_id)
-        if order.order_id == "none":
-            raise Reject("no_such_order", "there is none")
-        if order.order_id == "slow":
-            await asyncio.Event().wait()
-        return Refund(order.order_id)
-
-    @agent.capability("tell")
-    async def tell(body: Any, ctx: Context) -> str:
-        for step in range(3):
-            await ctx.progress({"step": step})
-        await ctx.alive()
-        return "told"
-
-    @agent.on("market.news")
-    async def news(body: dict[str, Any]) -> None:
-        return None
-
-    return agent
+from reach.testing import TestReach
+from tests.unit.sdk.shops import Order, Refund, shop
 
 
 async def test_a_request_brings_a_typed_receipt() -> None:
@@ -282,200 +242,6 @@ async def test_replicas_make_the_same_id_from_a_key() -> None:
         assert receipt.msg_id == str(uuid.uuid5(uuid.NAMESPACE_URL, "reach:dev/me/k"))
         assert bus.sent[-1].source.name == "me"
         assert bus.sent[-1].source.agent_id != "me"
-
-
-# ---------------------------------------------------------------- every wait has an end
-
-
-def key_with(bus: TestReach, part: str) -> str:
-    keys = bus.store.keys()
-    return next((key for key in keys if part in key), "")
-
-
-def client_of(bus: TestReach) -> FaultyBackend:
-    return bus.client_backend
-
-
-async def test_without_redis_a_caller_ends_by_its_own_clock() -> None:
-    async with TestReach(shop()) as bus:
-        backend = client_of(bus)
-        for step in ("submit", "read_mail", "keep_mailbox", "due", "inspect"):
-            backend.fail(step, times=10_000)
-        task = asyncio.create_task(bus.request("capability:refund", Order("ORD-1"), timeout=2))
-        await bus.advance(2.2)
-        assert not task.done()
-        await bus.advance(0.05)
-        receipt = await task
-        assert (receipt.status, receipt.code) == (Status.RETRYABLE, "timeout.total")
-        assert receipt.details["local"] is True
-        assert receipt.details["accepted"] is False
-        assert bus.reach.outstanding == 0
-
-
-async def test_send_without_redis_raises_at_its_deadline() -> None:
-    async with TestReach(shop()) as bus:
-        client_of(bus).fail("submit", times=10_000)
-        task = asyncio.create_task(bus.send("capability:refund", Order("ORD-1"), timeout=2))
-        await bus.advance(2.3)
-        with pytest.raises(BackendUnavailable):
-            await task
-        assert bus.reach.outstanding == 0
-
-
-async def test_an_unknown_outcome_is_sent_again_and_runs_once() -> None:
-    runs: list[str] = []
-    async with TestReach(shop(runs=runs)) as bus:
-        client_of(bus).lose_reply("submit", times=2)
-        task = asyncio.create_task(bus.request("refund", Order("slow"), timeout=3))
-        await bus.advance(1)
-        assert len(bus.sent) == 3
-        assert len({envelope.msg_id for envelope in bus.sent}) == 1
-        await bus.advance(3)
-        assert (await task).code == "timeout.total"
-        assert len(bus.receipts) == len(runs) == 1
-
-
-async def test_a_receipt_that_comes_before_the_outcome_is_known_is_enough() -> None:
-    async with TestReach(shop()) as bus:
-        client_of(bus).lose_reply("submit")
-        task = asyncio.create_task(bus.request("refund", Order("ORD-1")))
-        await bus.advance(0.2)
-        assert (await task).ok
-        assert len(bus.sent) == 1
-
-
-async def test_what_is_sent_again_does_not_outlive_a_timeout_that_was_given() -> None:
-    async with TestReach(shop()) as bus:
-        client_of(bus).fail("submit", times=3)
-        task = asyncio.create_task(bus.request("refund", Order("ORD-1"), timeout=5))
-        await bus.advance(3)
-        assert (await task).ok
-        total_ms = bus.sent[-1].timeouts.total_ms
-        assert total_ms is not None
-        assert total_ms < 5_000
-
-
-async def test_a_full_redis_is_told_at_once() -> None:
-    async with TestReach(shop()) as bus:
-        client_of(bus).fail("submit", error=BackendFull("no memory"), times=2)
-        receipt = await bus.request("refund", Order("ORD-1"))
-        assert (receipt.status, receipt.code) == (Status.RETRYABLE, "overloaded")
-        with pytest.raises(Overloaded):
-            await bus.send("refund", Order("ORD-1"))
-        assert bus.reach.outstanding == 0
-
-
-async def test_a_redis_that_refuses_raises() -> None:
-    async with TestReach(shop()) as bus:
-        client_of(bus).fail("submit", error=BackendDenied("no"))
-        with pytest.raises(BackendDenied):
-            await bus.request("refund", Order("ORD-1"))
-        assert bus.reach.outstanding == 0
-
-
-async def test_a_receipt_that_was_lost_with_the_mailbox_is_read_from_the_ledger() -> None:
-    async with TestReach(shop()) as bus:
-        client_of(bus).pause()
-        task = asyncio.create_task(bus.request("capability:refund", Order("ORD-1")))
-        client_of(bus).resume()
-        for _ in range(3):
-            await asyncio.sleep(0)
-        bus.store.delete(key_with(bus, ":mail:test"))
-        client_of(bus).pause()
-        await bus.settle()
-        client_of(bus).resume()
-        await bus.advance(2.1)
-        assert (await task).ok
-
-
-async def test_after_a_flush_every_caller_ends_by_its_deadline_and_the_next_one_is_served() -> None:
-    agent = shop()
-    async with TestReach(agent) as bus:
-        tasks = [asyncio.create_task(bus.request("refund", Order("slow"), timeout=4)) for _ in range(5)]
-        await bus.settle()
-        bus.store.clear()
-        await bus.advance(4.25)
-        assert all(task.done() for task in tasks)
-        assert {task.result().code for task in tasks} == {"timeout.total"}
-        await bus.advance(6)
-        assert (await bus.request("capability:refund", Order("ORD-1"))).ok
-
-
-async def test_without_any_router_the_caller_ends_the_message_itself() -> None:
-    agent = shop()
-    async with TestReach(agent) as bus:
-        handle = await bus.send("refund", Order("slow"), timeout=2)
-        await bus.settle()
-        await bus.stop_router()
-        await bus.advance(2.15)
-        receipt = await handle.receipt(0)
-        assert receipt.code == "timeout.total"
-        assert receipt.details["state"] == "running"  # the ledger says it, not the client alone
-
-
-async def test_a_message_that_no_router_ever_sees_ends_locally() -> None:
-    async with TestReach(shop()) as bus:
-        await bus.stop_router()
-        task = asyncio.create_task(bus.request("capability:refund", Order("ORD-1"), timeout=2))
-        await bus.advance(2.25)
-        receipt = await task
-        assert receipt.code == "timeout.total"
-        assert receipt.details["local"] is True
-        assert receipt.details["accepted"] is True
-
-
-async def test_an_agent_that_needs_longer_raises_the_callers_total() -> None:
-    agent = Agent("slow", max_process=60)
-
-    @agent.capability("think")
-    async def think(body: Any) -> str:
-        await asyncio.Event().wait()
-        return ""
-
-    async with TestReach(agent) as bus:
-        task = asyncio.create_task(bus.request("think"))
-        await bus.advance(40)
-        assert not task.done()
-        await bus.advance(40)
-        assert (await task).code in ("timeout.total", "timeout.processing")
-
-
-async def test_a_cancelled_caller_leaves_nothing_behind() -> None:
-    async with TestReach(shop()) as bus:
-        task = asyncio.create_task(bus.request("refund", Order("slow")))
-        await bus.settle()
-        assert bus.reach.outstanding == 1
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert bus.reach.outstanding == 0
-
-
-async def test_closing_ends_what_is_waited_for() -> None:
-    async with TestReach(shop()) as bus:
-        client = Reach(bus.place, agent_id="other")
-        await client.start()
-        task = asyncio.create_task(client.request("refund", Order("slow")))
-        await bus.settle()
-        await client.close()
-        receipt = await task
-        assert (receipt.status, receipt.code) == (Status.RETRYABLE, "backend.unavailable")
-        await client.close()
-        assert not key_with(bus, ":mail:other")
-
-
-async def test_mail_that_cannot_be_read_does_not_stop_the_reader() -> None:
-    async with TestReach(shop()) as bus:
-        mailbox = bus.reach.mailbox_id
-        raw = MemoryBackend(env="dev", store=bus.store)
-        await raw.open()
-        key = key_with(bus, mailbox)
-        bus.store.append(key, {b"r": b"{junk"})
-        bus.store.append(key, {b"n": b'{"notice":"unheard","msg_id":"x"}'})
-        bus.store.append(key, {b"n": b"\xff"})
-        await bus.settle()
-        assert (await bus.request("refund", Order("ORD-1"))).ok
-        await raw.close()
 
 
 # ---------------------------------------------------------------- opening
