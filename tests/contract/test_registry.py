@@ -229,6 +229,14 @@ async def test_a_change_wakes_a_waiting_reader(drive: Drive) -> None:
     assert await drive.backend.changes(waiting.result()[-1].id, 20) == []
 
 
+async def test_the_last_possible_id_in_changes_is_a_gap_and_not_the_end(drive: Drive) -> None:
+    await registered(drive)
+    cursor = await drive.place.append(KEYS.changes(), {"v": b"9"}, "18446744073709551615-18446744073709551615")
+    await registered(drive, "a2")
+    changes = await drive.backend.changes(cursor, 0)
+    assert [(change.version, change.name) for change in changes] == [(2, "a2")]
+
+
 @pytest.mark.parametrize(("kind", "op"), [("meta", "meta"), ("routes", "route"), ("types", "type")])
 async def test_a_setting_is_written_told_and_removed(drive: Drive, kind: str, op: str) -> None:
     await drive.backend.set_meta(kind, "name", b"5")  # type: ignore[arg-type]

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from reach.backend.steps import Plan, Refuse
+from reach.backend.steps import Plan, Refuse, Send
 from reach.envelope.ledger import LegState
-from tests.contract.drive import AGENT, BOX, ENVELOPE, TO_AGENT, Drive, failure, retryable
+from tests.contract.drive import AGENT, BOX, ENVELOPE, TO_AGENT, Drive, failure, head_of, new_id, retryable
 from tests.contract.places import KEYS
 
 
@@ -235,3 +235,20 @@ async def test_one_plan_that_fails_does_not_stop_the_batch(drive: Drive) -> None
     _, done = await drive.send(TO_AGENT, entry=second)
     assert (gone.verdict, done.verdict) == ("gone", "done")
     assert [entry.id for entry in await drive.backend.own_work("router-1", 0)] == [first.id]
+
+
+async def test_a_decision_that_cannot_be_is_an_error_and_stays_pending(drive: Drive) -> None:
+    """One bad decision poisons one message and not the batch."""
+    bad, good = await drive.entry(), await drive.entry()
+    msg_id, other = new_id(), new_id()
+    results = await drive.backend.route(
+        0,
+        [
+            Send(bad, msg_id, head_of(msg_id), (), ENVELOPE, BOX),
+            Send(good, other, head_of(other), (TO_AGENT,), ENVELOPE, BOX),
+        ],
+    )
+    assert [result.verdict for result in results] == ["error", "done"]
+    assert results[0].error
+    assert await drive.backend.inspect(0, msg_id) is None
+    assert [entry.id for entry in await drive.backend.own_work("router-1", 0)] == [bad.id]

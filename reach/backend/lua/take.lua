@@ -70,6 +70,8 @@ for i, lane in ipairs({'high', 'normal', 'low'}) do
       cursors[i] = last[1] and type(last[1]) == 'table' and last[1][1] or cursors[i]
     end
   end
+  -- Behind an id of the far future the bell would never ring again.
+  if cursors[i] and ahead(cursors[i]) then cursors[i] = (now - 1) .. '-0' end
   cursors[i] = cursors[i] or '0-0'
 end
 return {gone, now, expired, cursors, unpack(out)}

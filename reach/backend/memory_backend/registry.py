@@ -7,7 +7,7 @@ from typing import Literal
 from reach.backend.keys import GROUP_REGISTRARS, RedisType
 from reach.backend.memory_backend.side import Side
 from reach.backend.memory_backend.store import Hash, ZSet
-from reach.backend.memory_backend.streams import Fields
+from reach.backend.memory_backend.streams import BadId, Fields, parse_id
 from reach.backend.steps import BeatResult, Change, Pulse, RegisterResult, Snapshot
 from reach.errors import BackendError
 
@@ -181,7 +181,13 @@ class RegistrySide(Side):
         key = self._keys.changes()
 
         def step() -> list[Change]:
-            return [_change(entry_id, fields) for entry_id, fields in self._behind(key, cursor, CHANGES_PAGE)]
+            found = self._behind(key, cursor, CHANGES_PAGE)
+            stream = self._store.stream(key)
+            if stream is not None and stream.last_id < parse_id(cursor):
+                found = self._behind(
+                    key, "0-0", CHANGES_PAGE
+                )  # made anew: nothing in it will ever lie behind this cursor
+            return [_change(entry_id, fields) for entry_id, fields in found]
 
         return await self._wait("changes", [key], step, block_ms)
 
@@ -255,7 +261,11 @@ class RegistrySide(Side):
         key = self._keys.changes()
         self._own_stream(key)
         fields = {b"v": str(version).encode(), b"op": op.encode(), b"n": name.encode(), b"d": data}
-        self._store.append(key, fields, max_entries=MAX_CHANGES)
+        try:
+            self._store.append(key, fields, max_entries=MAX_CHANGES)
+        except BadId:  # behind the last possible id there is none: the stream is made anew, which readers see as a gap
+            self._store.delete(key)
+            self._store.append(key, fields)
         return version
 
     def _hash(self, key: str) -> Hash:

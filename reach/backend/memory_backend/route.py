@@ -75,6 +75,8 @@ def _send(part: Partition, decision: Send) -> RouteResult:
             return SKIPPED
         return RouteResult("done", known=_duplicate(part, decision, old))
     if decision.head.scope == "one":
+        if not decision.plans:
+            raise BackendError("a decision without a plan", details={"msg_id": decision.msg_id})
         why = obstacle(part, decision.head, decision.plans[0])
         if why:
             return RouteResult(why)

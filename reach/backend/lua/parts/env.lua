@@ -22,8 +22,14 @@ local function next_version()
   return v
 end
 
+-- A stream whose last id is the last possible one takes no more: it is made anew, which readers see as a gap.
 local function tell(v, op, name, data)
-  call('XADD', own('changes', 'stream'), 'MAXLEN', '~', 10000, '*', 'v', v, 'op', op, 'n', name, 'd', data)
+  local key = own('changes', 'stream')
+  local made = redis.pcall('XADD', key, 'MAXLEN', '~', 10000, '*', 'v', v, 'op', op, 'n', name, 'd', data)
+  if type(made) == 'table' and made.err then
+    call('DEL', key)
+    call('XADD', key, '*', 'v', v, 'op', op, 'n', name, 'd', data)
+  end
   return v
 end
 
