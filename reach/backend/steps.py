@@ -201,7 +201,8 @@ class Snapshot(msgspec.Struct, frozen=True):
 class Change(msgspec.Struct, frozen=True):
     """An entry of `changes`.
 
-    `op`: agent (registered or changed; `data` = the registration) | gone | state (data = the beat) | route | type | meta.
+    `op`: agent (registered or changed; `data` = the registration) | gone (`name` = the agent, or `agent_id/instance_id` for one instance
+    that left) | state (`name` = `agent_id/instance_id`, `data` = the beat) | route | type | meta (`data` = the value, b"" = removed).
     """
 
     id: str
