@@ -1,0 +1,50 @@
+"""A router in the test's own loop, and agents in processes of their own."""
+
+import asyncio
+import os
+import random
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from reach.backend import open_backend
+from reach.clock import SystemClock
+from reach.sdk.routers import router_services
+from reach.service import Supervisor
+from reach.tracing.hops import HopRecorder, TimeBase
+
+ROOT = Path(__file__).parents[3]
+
+
+@asynccontextmanager
+async def router(url: str) -> AsyncIterator[Supervisor]:
+    """A router that runs inside."""
+    backend = open_backend(url)
+    await backend.open()
+    hops = HopRecorder(backend.record, TimeBase(), worker="w1", ask_ms=backend.now_ms)
+    services = router_services(
+        backend, hops, range(backend.partitions), "w1", clock=SystemClock(), rng=random.Random(1)
+    )
+    supervisor = Supervisor(services)
+    supervisor.start()
+    try:
+        yield supervisor
+    finally:
+        await supervisor.stop(drain_ms=100)
+        await backend.close()
+
+
+@asynccontextmanager
+async def agent_process(url: str, agent_id: str) -> AsyncIterator[asyncio.subprocess.Process]:
+    """An agent (tests/integration/sdk/worker_agent.py) in a process of its own; killed at the end if it still runs."""
+    environment = {**os.environ, "REACH_REDIS_URL": url, "PYTHONPATH": str(ROOT)}
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "tests.integration.sdk.worker_agent", agent_id, env=environment, cwd=ROOT
+    )
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
