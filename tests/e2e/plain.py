@@ -18,7 +18,7 @@ class Wire:
     """Commands as they are written in the protocol, replies as they come: bytes, ints and lists."""
 
     def __init__(self, url: str) -> None:
-        self._redis: Any = redis.Redis.from_url(url, protocol=2)
+        self._redis: Any = redis.Redis.from_url(url, protocol=2, socket_timeout=60)
         self._redis.response_callbacks.clear()
 
     def __call__(self, *command: str | bytes | float) -> Any:

@@ -1,0 +1,192 @@
+"""`reach` from outside: every command, its output and its exit status."""
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+
+from reach import Agent, Context, Reject
+from reach.backend.private_server import PrivateServer
+from reach.testing import wait_until
+from tests.e2e.conftest import StartWorker
+from tests.e2e.processes import Process, free_port, reach
+from tests.waiting import eventually
+
+pytestmark = pytest.mark.processes
+
+
+def refund_agent() -> Agent:
+    agent = Agent("refund-1", concurrency=2)
+
+    @agent.capability("refund", schema="refund.request.v1")
+    async def refund(body: Any, _ctx: Context) -> Any:
+        if body == "no":
+            raise Reject("no_such_order", "there is no such order")
+        return {"refunded": body}
+
+    @agent.capability("echo")
+    async def echo(body: Any, _ctx: Context) -> Any:
+        return body
+
+    return agent
+
+
+@pytest.fixture
+async def place(server: PrivateServer, start_worker: StartWorker) -> AsyncIterator[str]:
+    """The address of a server with a worker and an agent."""
+    start_worker().wait_ready()
+    async with refund_agent().running(url=server.url):
+        yield server.url
+
+
+async def call(url: str, *arguments: str, stdin: bytes | None = None) -> "subprocess.CompletedProcess[bytes]":
+    """Run a command beside the agent, which lives in this loop."""
+    import asyncio
+
+    return await asyncio.to_thread(reach, *arguments, stdin=stdin, REACH_REDIS_URL=url)
+
+
+async def test_request_prints_the_output_or_the_receipt(place: str, tmp_path: Path) -> None:
+    done = await call(place, "request", "capability:refund", '{"order_id": "ORD-1"}', "--schema", "refund.request.v1")
+    assert done.returncode == 0
+    assert json.loads(done.stdout) == {"refunded": {"order_id": "ORD-1"}}
+    assert done.stderr == b""
+
+    (tmp_path / "body.json").write_text("[1, 2]")
+    done = await call(place, "request", "refund", f"@{tmp_path}/body.json", "-o", "json")
+    receipt = json.loads(done.stdout)
+    assert (receipt["status"], receipt["output"], receipt["target_agent"]) == (
+        "success",
+        {"refunded": [1, 2]},
+        "refund-1",
+    )
+
+    done = await call(place, "request", "refund", "-", "--key", "order 17", "-o", "json", stdin=b'"from stdin"')
+    first = json.loads(done.stdout)
+    assert (first["output"], first["task_id"]) == ({"refunded": "from stdin"}, "order 17")
+    done = await call(place, "request", "refund", "-", "--key", "order 17", "-o", "json", stdin=b'"from stdin"')
+    assert (json.loads(done.stdout)["msg_id"], json.loads(done.stdout)["stored"]) == (first["msg_id"], True)
+
+    done = await call(place, "request", "echo", "just a text")
+    assert done.stdout == b"just a text\n"
+
+
+async def test_a_failure_is_told_on_stderr_and_by_the_status(place: str) -> None:
+    done = await call(place, "request", "refund", '"no"')
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert "handler.rejected" in done.stderr.decode()
+    done = await call(place, "request", "capability:nobody.has.it", "--timeout", "1", "-o", "json")
+    assert done.returncode == 1
+    assert json.loads(done.stdout)["code"] == "route.not_found"
+    assert (await call(place, "request", "capability:UPPER")).returncode == 1
+    for arguments in (
+        ("request", "refund", '{"a"'),
+        ("request", "refund", "@/no/such/file"),
+        ("request",),
+        ("nonsense",),
+    ):
+        assert (await call(place, *arguments)).returncode == 2
+    assert (await call(place, "request", "refund", "--priority", "11")).returncode == 2
+
+
+async def test_send_prints_the_id_and_the_events_tell_its_way(place: str) -> None:
+    done = await call(place, "send", "refund", "5")
+    assert done.returncode == 0
+    msg_id = done.stdout.decode().strip()
+
+    async def points() -> list[str]:
+        told = await call(place, "events", msg_id, "-o", "ndjson")
+        return [json.loads(line)["point"] for line in told.stdout.splitlines()]
+
+    wanted = [
+        "message.received",
+        "route.matched",
+        "route.sent",
+        "agent.received",
+        "agent.responding",
+        "agent.completed",
+    ]
+
+    async def whole() -> bool:
+        return (await points())[:6] == wanted
+
+    await wait_until(whole, what="the way of the message")
+    told = await call(place, "events", msg_id)
+    assert told.stdout.decode().count(msg_id) >= 6
+
+
+async def test_agents_lists_who_is_there(place: str) -> None:
+    done = await call(place, "agents", "-o", "json")
+    (found,) = json.loads(done.stdout)
+    assert (found["agent_id"], found["state"], found["alive"]) == ("refund-1", "ready", 1)
+    assert found["capabilities"] == ["echo", "refund"]
+    table = (await call(place, "agents")).stdout.decode().splitlines()
+    assert table[0].split() == ["AGENT", "STATE", "INSTANCES", "FREE", "ZONE", "CAPABILITIES"]
+    assert table[1].split() == ["refund-1", "ready", "1/1", "2", "-", "echo", "refund"]
+    other = await call(place, "agents", "--env", "staging")
+    assert (other.returncode, other.stdout) == (0, b"")
+
+
+def test_redis_that_is_away_is_69_and_a_bad_env_78() -> None:
+    away = f"redis://127.0.0.1:{free_port()}"
+    for arguments in (("agents",), ("events",), ("send", "x"), ("request", "x", "--timeout", "1")):
+        assert reach(*arguments, "--redis-url", away).returncode == 69, arguments
+    assert reach("agents", "--env", "a.b").returncode == 78
+    assert reach("agents", "--redis-url", "http://x").returncode == 78
+
+
+def test_scripts_are_what_redis_knows_by_their_hash(server: PrivateServer) -> None:
+    listed = {row["name"]: row for row in json.loads(reach("scripts", "-o", "json").stdout)}
+    assert {"route", "take", "settle", "due", "beat"} <= listed.keys()
+    text = reach("scripts", "settle").stdout
+    with redis.Redis.from_url(server.url) as client:
+        assert client.script_load(text.decode()) == listed["settle"]["sha"]
+    assert text.startswith(b"#!lua")
+    told = json.loads(reach("scripts", "settle", "-o", "json").stdout)
+    assert [argument["name"] for argument in told["arguments"]][:3] == ["due", "agent", "n"]
+    assert reach("scripts", "nonsense").returncode == 2
+    assert "reach" in reach("version").stdout.decode()
+
+
+def answers(url: str) -> bool:
+    with redis.Redis.from_url(url) as client:
+        try:
+            return bool(client.ping())
+        except redis.RedisError:
+            return False
+
+
+@pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+def test_dev_starts_everything_and_takes_everything_with_it(ending: signal.Signals) -> None:
+    health_port = free_port()
+    with Process("reach.cli", "dev", "--port", "0", "--workers", "2", "--health-port", str(health_port)) as dev:
+        url = dev.first_line()
+        assert answers(url)
+        children = eventually(lambda: workers_of(dev.pid), 10, "two workers")
+        dev.signal(ending)
+        status, _, _ = dev.wait()
+        assert status == {signal.SIGTERM: 0, signal.SIGINT: 130, signal.SIGKILL: -signal.SIGKILL}[ending]
+        eventually(lambda: not any(map(lives, children)), 15, "the end of the workers")
+        eventually(lambda: not answers(url), 5, "the end of the server")
+
+
+def workers_of(parent: int) -> list[int]:
+    """The two workers below a process, by what the system says; empty while there are fewer."""
+    listing = subprocess.run(["ps", "-eo", "pid=,ppid=,args="], capture_output=True, text=True, check=True).stdout
+    rows = [line.split(None, 2) for line in listing.splitlines()]
+    found = [int(pid) for pid, ppid, args in rows if int(ppid) == parent and "reach_worker" in args]
+    return found if len(found) == 2 else []
+
+
+def lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
