@@ -1,0 +1,272 @@
+"""The router under faults: poison, lost replies, a crash of its own. Run by hand on the memory backend, one run at a time."""
+
+import json
+import random
+import uuid
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from reach.backend.keys import KeySpace
+from reach.backend.memory_backend import MemoryBackend, Store
+from reach.backend.steps import Decision, Refuse, RouteResult, Send, WorkEntry
+from reach.delivery.judge import Case, Judge
+from reach.delivery.router import Router, soonest_ms
+from reach.delivery.trail import Trail
+from reach.errors import BackendUnavailable, ScriptFailed
+from reach.routing.decide import Chooser
+from reach.routing.index import CapabilityIndex
+from reach.routing.strategies import Memory
+from reach.tracing.hops import HopRecorder, TimeBase
+from tests.manual_clock import ManualClock
+
+KEYS = KeySpace("dev")
+INBOX = KEYS.inbox(0, "refund-1", "normal")
+REGISTRATION = {"agent_id": "refund-1", "instance_id": "i", "capabilities": [{"name": "refund"}]}
+
+Fault = Callable[[Sequence[Decision]], list[RouteResult] | None]
+
+
+class Spiteful(MemoryBackend):
+    """Raises in `route`, or answers by itself, when `fault` says so."""
+
+    fault: Fault = staticmethod(lambda _: None)
+    finished: int = 0
+
+    async def route(self, partition: int, decisions: Sequence[Decision]) -> list[RouteResult]:
+        answered = self.fault(decisions)
+        return answered if answered is not None else await super().route(partition, decisions)
+
+
+class Clumsy(Judge):
+    """Has a bug that one message brings out."""
+
+    bad = ""
+
+    def open_send(self, entry: WorkEntry, now_ms: int) -> Case:
+        if self.bad.encode() in entry.fields[b"e"]:
+            raise RecursionError("a bug")
+        return super().open_send(entry, now_ms)
+
+
+class Bench:
+    """A router that is run by hand."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.store = Store(self.clock)
+        self.backend = Spiteful(store=self.store)
+        self.index = CapabilityIndex()
+        self.hops = HopRecorder(self.backend.record, TimeBase(fallback_us=lambda: self.clock.wall_ms() * 1000))
+        rng = random.Random(5)
+        self.judge = Clumsy(
+            Chooser(index=self.index, rng=rng, memory=Memory()), env="dev", partitions=1, durability="memory", rng=rng
+        )
+        self.judge.bad = "no such text"
+        self.waits: list[int] = []
+        self.router = Router(
+            self.backend,
+            self.judge,
+            Trail(self.hops),
+            worker="w1",
+            partitions=[0],
+            now_ms=self.clock.wall_ms,
+            on_wait=self.waits.append,
+            block_ms=0,
+            clock=self.clock,
+        )
+
+    async def open(self) -> None:
+        await self.backend.open()
+        await self.backend.keep_mailbox("box", [0])
+        await self.backend.open_inbox(0, "refund-1")
+        self.index.load({"refund-1": json.dumps(REGISTRATION).encode()}, {}, (), {})
+        self.index.pulse("refund-1", "i", self.clock.wall_ms(), b'{"state":"ready"}')
+        await self.router.run_once()
+
+    async def send(self, **fields: Any) -> str:
+        made = {
+            "msg_id": str(uuid.uuid4()),
+            "type": "request",
+            "timestamp": 1,
+            "source": {"agent_id": "tester"},
+            "target": {"pattern": "capability:refund"},
+            "reply_to": "box",
+        } | fields
+        await self.backend.submit(0, "normal", json.dumps(made).encode())
+        return str(made["msg_id"])
+
+    def delivered(self) -> list[str]:
+        stream = self.store.stream(INBOX)
+        assert stream is not None
+        return [fields[b"m"].decode() for _, fields in stream.all()]
+
+    def waiting_entries(self) -> int:
+        return sum(len(list(stream.all())) for key in KEYS.work(0) if (stream := self.store.stream(key)) is not None)
+
+    async def receipts(self) -> list[dict[str, Any]]:
+        mail = await self.backend.read_mail("box", {0: "0"}, 0)
+        return [json.loads(entry.data) for entry in mail if entry.kind == "receipt"]
+
+    async def dead(self) -> list[str]:
+        return [fields[b"m"].decode() for _, fields in await self.backend.dead_letters(0)]
+
+
+@pytest.fixture
+async def bench() -> Bench:
+    made = Bench()
+    await made.open()
+    return made
+
+
+def names(decision: Decision, msg_id: str) -> bool:
+    return not isinstance(decision, Refuse) and decision.msg_id == msg_id
+
+
+async def test_the_one_that_fails_alone_goes_to_the_dead_letters_and_the_others_go_on(bench: Bench) -> None:
+    good, poison, last = [await bench.send() for _ in range(3)]
+
+    def fault(decisions: Sequence[Decision]) -> list[RouteResult] | None:
+        if any(names(decision, poison) for decision in decisions):
+            raise ScriptFailed("the script broke")
+        return None
+
+    bench.backend.fault = fault
+    await bench.router.run_once()
+    assert bench.delivered() == [good, last]
+    assert await bench.dead() == [poison]
+    (receipt,) = await bench.receipts()
+    assert (receipt["msg_id"], receipt["code"], receipt["status"]) == (poison, "backend.unavailable", "retryable")
+    assert "the script broke" in receipt["details"]["reason"]
+    assert bench.waiting_entries() == 0
+
+
+async def test_an_error_in_one_decision_buries_that_one_only(bench: Bench) -> None:
+    good, poison = await bench.send(), await bench.send()
+
+    def fault(decisions: Sequence[Decision]) -> list[RouteResult] | None:
+        if len(decisions) == 2:
+            bench.backend.fault = lambda _: None
+            return [RouteResult("done"), RouteResult("error", error="WRONGTYPE somewhere")]
+        return None
+
+    bench.backend.fault = fault
+    await bench.router.run_once()
+    assert await bench.dead() == [poison]
+    assert good not in await bench.dead()
+
+
+async def test_what_cannot_even_be_buried_is_acknowledged(bench: Bench) -> None:
+    await bench.send()
+
+    def fault(_: Sequence[Decision]) -> list[RouteResult] | None:
+        raise ScriptFailed("broken for good")
+
+    bench.backend.fault = fault
+    await bench.router.run_once()
+    assert bench.waiting_entries() == 0
+
+
+async def test_redis_away_leaves_all_pending_and_the_next_run_serves_it(bench: Bench) -> None:
+    sent = [await bench.send() for _ in range(3)]
+
+    def fault(_: Sequence[Decision]) -> list[RouteResult] | None:
+        raise BackendUnavailable("away")
+
+    bench.backend.fault = fault
+    with pytest.raises(BackendUnavailable):
+        await bench.router.run_once()
+    assert (bench.delivered(), await bench.dead()) == ([], [])
+    bench.backend.fault = lambda _: None
+    await bench.router.run_once()
+    assert bench.delivered() == sent
+    assert bench.waiting_entries() == 0
+
+
+async def test_a_reply_that_is_lost_after_the_step_runs_nothing_twice() -> None:
+    bench = Bench()
+    lost = True
+
+    def after(step: str) -> None:
+        nonlocal lost
+        if step == "route" and lost:
+            lost = False
+            raise BackendUnavailable("the reply was lost")
+
+    bench.backend = Spiteful(store=bench.store, after_step=after)
+    bench.router._backend = bench.backend
+    await bench.open()
+    msg_id = await bench.send()
+    with pytest.raises(BackendUnavailable):
+        await bench.router.run_once()
+    await bench.router.run_once()
+    assert bench.delivered() == [msg_id]
+    assert bench.waiting_entries() == 0
+
+
+async def test_an_entry_that_brings_the_router_down_is_found_and_buried(bench: Bench) -> None:
+    good, poison, last = [await bench.send() for _ in range(3)]
+    bench.judge.bad = poison
+    for _ in range(2):
+        with pytest.raises(RecursionError):
+            await bench.router.run_once()
+    await bench.router.run_once()
+    assert sorted(bench.delivered()) == sorted([good, last])
+    (letter,) = await bench.backend.dead_letters(0)
+    assert poison.encode() in letter[1][b"e"]
+    assert bench.waiting_entries() == 0
+
+
+async def test_a_leg_that_changes_every_time_is_let_lie_and_stops_nothing(bench: Bench) -> None:
+    stubborn = await bench.send()
+    calls = 0
+
+    def fault(decisions: Sequence[Decision]) -> list[RouteResult] | None:
+        nonlocal calls
+        if names(decisions[0], stubborn):
+            calls += 1
+            return [RouteResult("gone") for _ in decisions]
+        return None
+
+    bench.backend.fault = fault
+    await bench.router.run_once()
+    assert calls == 6
+    assert bench.waiting_entries() == 1
+    bench.backend.fault = lambda _: None
+    other = await bench.send()
+    await bench.router.run_once()
+    assert bench.delivered() == [other]
+    bench.clock.advance(6_000)
+    await bench.router.run_once()
+    assert bench.delivered() == [other, stubborn]
+
+
+async def test_after_three_choices_that_could_not_be_carried_out_it_waits(bench: Bench) -> None:
+    await bench.send()
+    decided: list[Decision] = []
+
+    def fault(decisions: Sequence[Decision]) -> list[RouteResult] | None:
+        decided.extend(decisions)
+        return [RouteResult("changed")] if len(decided) <= 3 else None
+
+    bench.backend.fault = fault
+    await bench.router.run_once()
+    acts = [decision.plans[0].act for decision in decided if isinstance(decision, Send)]
+    assert acts == ["deliver", "deliver", "deliver", "delay"]
+    assert bench.waits == []  # a second is soon enough for whoever looks once a second
+    assert bench.waiting_entries() == 0
+
+
+async def test_whoever_looks_for_what_is_due_is_told_of_a_short_wait(bench: Bench) -> None:
+    await bench.send(target={"pattern": "capability:nobody"})
+    await bench.send(timeouts={"total_ms": 300})
+    await bench.send()
+    await bench.router.run_once()
+    assert bench.waits == [200, 300]
+
+
+def test_decisions_without_a_moment_ask_nobody() -> None:
+    entry = WorkEntry("again", 0, KEYS.again(0), "1-1", {})
+    assert soonest_ms(None) >= 1000
+    assert soonest_ms(Refuse(entry)) >= 1000
