@@ -79,9 +79,14 @@ class Membership:
             "instance_id": self.registration.instance_id,
         }
         entry = self._entry("leave", names)
+        loop = asyncio.get_running_loop()
         try:
-            async with asyncio.timeout(ms / 1000):
-                await self._ask(entry, "leave", ("done",))
+            async with asyncio.timeout(None) as scope:
+                cancel = self._clock.call_later(ms, lambda: scope.reschedule(loop.time()))
+                try:
+                    await self._ask(entry, "leave", ("done",))
+                finally:
+                    cancel()
         except (TimeoutError, RegistrationRefused) as error:
             log.info("left without an answer", extra={"agent": self.registration.agent_id, "error": repr(error)})
 

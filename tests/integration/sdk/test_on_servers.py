@@ -247,3 +247,8 @@ async def test_without_a_server_an_agent_and_a_client_wait_no_longer_than_they_m
         assert {receipt.code for receipt in receipts} == {"timeout.total"}
         assert took < 1 + SLACK_S + BOX_S
         assert world.reach.outstanding == 0
+
+
+async def test_an_unreachable_redis_is_told_by_connect() -> None:
+    with pytest.raises(BackendUnavailable):
+        await Reach.connect("redis://127.0.0.1:1")

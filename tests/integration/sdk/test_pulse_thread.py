@@ -1,0 +1,66 @@
+"""A pulse in a thread of its own, which sees whether the agent's loop still turns."""
+
+from reach.backend.memory_backend import MemoryBackend, Store
+from reach.backend.port import Backend
+from reach.clock import SystemClock
+from reach.delivery.pulse import Pulse, PulseThread
+from reach.envelope.registration import Beat
+from reach.errors import BackendUnavailable
+from reach.testing import wait_until
+from tests.waiting import eventually
+
+
+async def test_a_thread_beats_while_the_loop_is_blocked_and_says_so() -> None:
+    store = Store()
+    beats: list[Beat] = []
+    thread: PulseThread
+
+    def sample() -> Beat:
+        beats.append(Beat(state="busy" if thread.blocked else "ready"))
+        return beats[-1]
+
+    def make(backend: Backend) -> Pulse:
+        return Pulse(
+            backend,
+            "one",
+            "i1",
+            clock=SystemClock(),
+            sample=sample,
+            holds=dict,
+            on_lost=lambda *_: None,
+            on_unknown=lambda: None,
+        )
+
+    thread = PulseThread(lambda: MemoryBackend(store=store), make, "one")
+    thread.start()
+    try:
+        await wait_until(lambda: beats)
+        first = beats[-1].state
+        eventually(lambda: beats[-1].state == "busy", what="the beat that says busy")  # blocks the loop
+        assert first == "ready"
+        await wait_until(lambda: beats[-1].state == "ready")
+        thread.wake()
+    finally:
+        await thread.stop()
+    await thread.stop()
+    thread.wake()
+    assert not thread._thread.is_alive()
+
+
+async def test_a_thread_waits_for_its_backend_and_can_be_stopped_meanwhile() -> None:
+    tries = 0
+
+    class Away(MemoryBackend):
+        async def open(self) -> None:
+            nonlocal tries
+            tries += 1
+            raise BackendUnavailable("away")
+
+    def never(_: Backend) -> Pulse:
+        raise AssertionError("it never opened")
+
+    thread = PulseThread(Away, never, "one")
+    thread.start()
+    await wait_until(lambda: tries >= 2)
+    await thread.stop()
+    assert not thread._thread.is_alive()

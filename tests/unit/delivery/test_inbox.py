@@ -1,0 +1,192 @@
+"""The agent's side of a message, against a real router and ledger on memory."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from reach.backend.steps import Answer, Taken
+from reach.delivery.answers import make_answer
+from reach.delivery.inbox import GIVE_UP_AFTER_MS, Inbox
+from reach.envelope.records import encode_registration
+from reach.envelope.registration import Capability, Registration
+from reach.errors import BackendUnavailable, ScriptFailed
+from reach.testing import FaultyBackend, TestReach
+
+DONE = make_answer("success", "ok", output=b"1")
+
+
+class Hand:
+    """An inbox without an agent around it: what it does, the test does by hand."""
+
+    def __init__(self, bus: TestReach, backend: FaultyBackend) -> None:
+        self.bus = bus
+        self.backend = backend
+        self.inbox = Inbox(backend.backend, "one", "i1", bus.clock)
+
+    async def send(self, count: int = 1) -> None:
+        for _ in range(count):
+            await self.bus.send("capability:work")
+        await self.bus.settle()
+
+    async def settle(self, taken: Taken, answer: Answer = DONE, wait_ms: int = -1) -> "asyncio.Task[str]":
+        """Give the answer; written by the next `inbox.run_once`."""
+        task: asyncio.Task[str] = asyncio.create_task(self.inbox.settle(taken, answer, wait_ms=wait_ms))
+        await asyncio.sleep(0)
+        return task
+
+
+@pytest.fixture
+async def hand() -> AsyncIterator[Hand]:
+    async with TestReach() as bus:
+        made = Hand(bus, FaultyBackend(bus.place.backend()))
+        backend = made.backend.backend
+        await backend.open()
+        await backend.open_inbox(0, "one")
+        declared = Registration(agent_id="one", instance_id="i1", capabilities=(Capability(name="work"),))
+        assert (await backend.register("one", encode_registration(declared), "i1", b"{}", None)).ok
+        await bus.settle()
+        yield made
+        await backend.close()
+
+
+async def test_no_more_is_taken_than_there_are_slots(hand: Hand) -> None:
+    await hand.send(3)
+    assert len(await hand.inbox.take(2)) == 2
+    assert len(await hand.inbox.take(2)) == 1
+    assert await hand.inbox.take(2) == []
+
+
+async def test_the_bell_rings_for_what_comes_later(hand: Hand) -> None:
+    assert await hand.inbox.wait(1) is True  # nothing was looked at yet
+    assert await hand.inbox.take(1) == []
+    waiting = asyncio.create_task(hand.inbox.wait(2_000))
+    await hand.send()
+    assert await waiting is True
+    assert len(await hand.inbox.take(1)) == 1
+    waiting = asyncio.create_task(hand.inbox.wait(2_000))
+    await hand.bus.advance(2)
+    assert await waiting is False
+
+
+async def test_what_is_held_is_known_by_its_hand_until_it_is_settled(hand: Hand) -> None:
+    await hand.send(2)
+    one, two = await hand.inbox.take(2)
+    assert hand.inbox.holds() == {0: {"normal": [one.hand, two.hand]}}
+    settling = await hand.settle(one)
+    assert hand.inbox.unsettled == 1
+    assert hand.inbox.holds()[0]["normal"] == [one.hand, two.hand]  # the ledger has not said so yet
+    assert await hand.inbox.run_once() == {"settled": 1}
+    assert await settling == "done"
+    assert hand.inbox.holds() == {0: {"normal": [two.hand]}}
+    hand.inbox.forget(two)
+    hand.inbox.forget(two)
+    assert hand.inbox.holds() == {}
+
+
+async def test_work_whose_reply_was_lost_comes_again_and_only_that(hand: Hand) -> None:
+    await hand.send(2)
+    first = (await hand.inbox.take(1))[0]
+    hand.backend.lose_reply("take")
+    with pytest.raises(BackendUnavailable):
+        await hand.inbox.take(1)
+    (second,) = await hand.inbox.take(5)
+    assert second.hand != first.hand
+    assert second.attempt == 1  # burnt nothing
+    assert await hand.inbox.take(5) == []
+    for taken in (first, second):
+        task = await hand.settle(taken)
+        await hand.inbox.run_once()
+        assert await task == "done"
+
+
+async def test_an_inbox_that_is_gone_is_opened_again(hand: Hand) -> None:
+    for key in [key for key in hand.bus.store.keys() if ":inbox:one:" in key]:  # noqa: SIM118 - a store, no dict
+        hand.bus.store.delete(key)
+    assert await hand.inbox.take(1) == []
+    await hand.send()
+    assert len(await hand.inbox.take(1)) == 1
+
+
+async def test_a_lost_reply_to_a_settle_is_asked_for_again(hand: Hand) -> None:
+    await hand.send()
+    (taken,) = await hand.inbox.take(1)
+    task = await hand.settle(taken)
+    hand.backend.lose_reply("settle")
+    with pytest.raises(BackendUnavailable):
+        await hand.inbox.run_once()
+    assert not task.done()
+    await hand.inbox.run_once()
+    assert await task == "done"  # repeated by the one that closed it
+    await hand.bus.settle()
+    assert len(hand.bus.receipts) == 1
+
+
+async def test_an_answer_of_somebody_who_no_longer_holds_it_changes_nothing(hand: Hand) -> None:
+    await hand.send()
+    (taken,) = await hand.inbox.take(1)
+    task = await hand.settle(taken)
+    await hand.inbox.run_once()
+    late = Inbox(hand.backend.backend, "one", "i2", hand.bus.clock)
+    second = asyncio.create_task(late.settle(taken, make_answer("failed", "handler.rejected")))
+    await asyncio.sleep(0)
+    await late.run_once()
+    assert (await task, await second) == ("done", "stale")
+
+
+async def test_a_return_that_burns_nothing(hand: Hand) -> None:
+    await hand.send()
+    (taken,) = await hand.inbox.take(1)
+    await hand.settle(taken, make_answer("retryable", "agent.lost"), 0)
+    await hand.inbox.run_once()
+    await hand.bus.settle()
+    (again,) = await hand.inbox.take(1)
+    assert (again.msg_id, again.attempt) == (taken.msg_id, 1)
+    assert again.hand != taken.hand
+
+
+async def test_one_answer_that_is_refused_does_not_hold_up_the_others(
+    hand: Hand, caplog: pytest.LogCaptureFixture
+) -> None:
+    await hand.send(2)
+    tasks = [await hand.settle(taken) for taken in await hand.inbox.take(2)]
+    hand.backend.fail("settle", error=ScriptFailed("no"), times=2)  # the batch, and the first of it alone
+    assert await hand.inbox.run_once() == {"settled": 2}
+    assert [await task for task in tasks] == ["unknown", "done"]
+    assert "answer refused" in caplog.text
+
+
+async def test_an_answer_that_nobody_takes_is_given_up_in_the_end(hand: Hand) -> None:
+    await hand.send()
+    (taken,) = await hand.inbox.take(1)
+    task = await hand.settle(taken)
+    hand.backend.fail("settle", times=3)
+    with pytest.raises(BackendUnavailable):
+        await hand.inbox.run_once()
+    hand.bus.clock.advance(30_000 + GIVE_UP_AFTER_MS)
+    with pytest.raises(BackendUnavailable):
+        await hand.inbox.run_once()
+    assert await task == "unknown"
+    assert (hand.inbox.unsettled, hand.inbox.holds()) == (0, {})
+
+
+async def test_what_one_partition_gave_is_not_lost_when_the_next_one_fails() -> None:
+    async with TestReach() as bus:
+        raw = bus.place.backend()
+        await raw.open()
+        await raw.set_meta("meta", "partitions", b"2")
+        backend = FaultyBackend(bus.place.backend())
+        await backend.backend.open()
+        inbox = Inbox(backend.backend, "one", "i1", bus.clock)
+        for _ in range(2):
+            assert await inbox.take(1) == []  # opens both
+        backend.fail("take", before=False)
+        with pytest.raises(BackendUnavailable):
+            await inbox.take(1)
+        assert await inbox.take(4) == []
+        assert await inbox.wait(0) is False
+        backend.fail("ring")
+        with pytest.raises(BackendUnavailable):
+            await inbox.wait(0)
+        await raw.close()
+        await backend.backend.close()
