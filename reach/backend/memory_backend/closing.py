@@ -53,7 +53,7 @@ def measure(part: Partition, record: MessageRecord, number: int) -> None:
     """Note how long the leg waited for its first run, and how long its last run took."""
     leg = record.legs[number]
     if leg.taken_at_ms:
-        record.change(number, duration_ms=part.now_ms - leg.taken_at_ms)
+        record.change(number, duration_ms=max(part.now_ms - leg.taken_at_ms, 0))
     if leg.queue_ms < 0:
         waited_ms = (leg.taken_at_ms or part.now_ms) - record.head.accepted_at_ms
         record.change(number, queue_ms=max(waited_ms, 0))

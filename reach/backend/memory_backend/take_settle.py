@@ -19,7 +19,8 @@ def take(part: Partition, agent: str, instance: str, free: int, held: Sequence[s
     for lane, _ in part.lanes(agent):
         group = part.readers(agent, lane)
         if group is None:
-            gone, cursors[lane] = True, "0-0"
+            gone = gone or len(taken) < free  # with no slot free the lane is not looked at
+            cursors[lane] = "0-0"
             continue
         for entry, resumed in _offers(part, group, instance, free - len(taken), held):
             offered = _offer(part, agent, instance, lane, entry, resumed=resumed)

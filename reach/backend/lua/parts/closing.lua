@@ -32,7 +32,7 @@ local function drop(r, L)
 end
 
 local function measure(r, L)
-  if L.tk then L.du = now - L.tk end
+  if L.tk then L.du = math.max(now - L.tk, 0) end
   L.qm = L.qm or math.max((L.tk or now) - r.head.at, 0)
 end
 
