@@ -49,6 +49,9 @@ ERRORS: Mapping[str, type[BackendError]] = {
     "CROSSSLOT": BackendError,
 }
 
+#: the one refusal that has no word of its own: ERR is all that Redis says before it
+_DENIED_IN_SCRIPT = "ACL failure in script"
+
 Reply = Any  # what RESP2 can say: bytes, int, None, and lists of them
 
 
@@ -61,6 +64,10 @@ def reply_code(error: BaseException) -> str:
     return word if word.isupper() else ""
 
 
+def _said(error: BaseException) -> str:
+    return str(error).removeprefix("ERR ")
+
+
 def translated(error: BaseException) -> BackendError:
     """The one table: what redis-py raised, as an error of reach. `details["reply"]` has the text of Redis."""
     code = reply_code(error)
@@ -71,6 +78,8 @@ def translated(error: BaseException) -> BackendError:
         error, redis_errors.AuthenticationError | redis_errors.AuthorizationError | redis_errors.NoPermissionError
     ):
         return BackendDenied("Redis refused the credentials", details=details)
+    if isinstance(error, redis_errors.ResponseError) and _said(error).startswith(_DENIED_IN_SCRIPT):
+        return BackendDenied("Redis refused a command of a script", details=details)
     if isinstance(error, redis_errors.ResponseError | redis_errors.DataError):
         return ScriptFailed(f"Redis answered: {error}", details=details)
     if isinstance(error, redis_errors.RedisError | OSError | asyncio.IncompleteReadError):
@@ -180,6 +189,8 @@ class Link:
     async def atomic(self, commands: Sequence[Sequence[Any]]) -> list[Reply]:
         """Several commands of one slot as one transaction. An error reply stands in its place as a BackendError."""
         replies = await self._exchange(self._commands, [["MULTI"], *commands, ["EXEC"]], self._command_limit_ms)
+        for queued in replies[:-1]:
+            _checked(queued)  # what was refused here is the reason; EXEC says only that there was one
         return [translated(reply) if isinstance(reply, Exception) else reply for reply in _checked(replies[-1])]
 
     async def run(self, step: Script, key: str, *argv: Any) -> Reply:

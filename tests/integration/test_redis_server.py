@@ -2,13 +2,16 @@
 
 import asyncio
 import os
+from collections.abc import Coroutine
+from typing import Any
 
 import pytest
 import redis.asyncio
 
 from reach.backend.redis_backend import RedisBackend
 from reach.backend.redis_backend.streams import entries_of
-from reach.errors import BackendFull, BackendUnavailable
+from reach.backend.steps import Refuse, WorkEntry
+from reach.errors import BackendError, BackendFull, BackendUnavailable, ConfigError
 from tests.servers import StartServer
 
 
@@ -112,3 +115,64 @@ def test_entries_without_a_body_are_read_from_every_server() -> None:
     """BUGS: chrisguidry/docket#61: two parts or three, nil or left out."""
     assert entries_of([None, [b"1-1", None], [b"2-1", [b"a", b"1"]]]) == [("1-1", None), ("2-1", {b"a": b"1"})]
     assert entries_of(None) == []
+
+
+async def test_a_refusal_is_told_by_every_method_and_healed_by_none(raw: redis.asyncio.Redis, redis_url: str) -> None:
+    """A key that one may not touch is not a key that is lost."""
+    await raw.execute_command("ACL", "SETUSER", "stranger", "reset", "on", ">pw", "~elsewhere:*", "+@all")  # type: ignore[no-untyped-call]
+    backend = RedisBackend(redis_url.replace("redis://", "redis://stranger:pw@"), env="test")
+    entry = WorkEntry("ingress", 0, "reach:{test.0}:ingress:normal", "1-1", {})
+    calls: list[Coroutine[Any, Any, object]] = [
+        backend.open(),
+        backend.submit(0, "normal", b"{}"),
+        backend.keep_mailbox("box", [0]),
+        backend.read_mail("box", {0: "0"}, 0),
+        backend.inspect(0, "m"),
+        backend.cancel(0, "m", "s", 1, 0),
+        backend.read_work("w", [0], 1, 0),
+        backend.own_work("w", 0),
+        backend.claim_work("w", 0, 1_000),
+        backend.route(0, [Refuse(entry)]),
+        backend.due(0),
+        backend.open_inbox(0, "a1"),
+        backend.close_inbox(0, "a1"),
+        backend.take(0, "a1", "i1", 1),
+        backend.ring("a1", {0: {"high": "0"}}, 0),
+        backend.renew(0, "a1", "i1", {"high": ["1-1"]}),
+        backend.progress(0, "m", 0, "1-1", None),
+        backend.send_control(b"{}"),
+        backend.read_control("w", 0),
+        backend.register("a1", b"{}", "i1", b"{}", None),
+        backend.registration("a1"),
+        backend.beat("a1", "i1", b"{}"),
+        backend.leave("a1", "i1"),
+        backend.snapshot(),
+        backend.changes("0-0", 0),
+        backend.pulses(0),
+        backend.overdue_pulses(0),
+        backend.set_meta("routes", "r", b"{}"),
+        backend.lock("reaper", "w", 1_000),
+        backend.record(0, b"[]"),
+        backend.read_events(0, "0", 0),
+        backend.dead_letters(0),
+    ]
+    told = [await _told(call) for call in calls]
+    await backend.close()
+    assert [(number, code) for number, code in enumerate(told) if code != "backend.denied"] == []
+
+
+async def _told(call: Coroutine[Any, Any, object]) -> str:
+    try:
+        await call
+    except BackendError as error:
+        return error.code
+    return "nothing"
+
+
+async def test_settings_that_make_no_sense_are_refused(raw: redis.asyncio.Redis, redis_url: str) -> None:
+    backend = RedisBackend(redis_url, env="test")
+    for nonsense in ("0", "-1", "many", "99999"):
+        await raw.hset("reach:{test}:meta", "partitions", nonsense)
+        with pytest.raises(ConfigError, match="partitions"):
+            await backend.open()
+    await backend.close()
