@@ -14,7 +14,7 @@ import os
 import sys
 import time
 import uuid
-from typing import Any
+from typing import Any, cast
 
 import hiredis
 import redis
@@ -45,8 +45,7 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.WriteTransport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.WriteTransport)
-        self._transport = transport
+        self._transport = cast(asyncio.WriteTransport, transport)  # uvloop's own is not registered as one
 
     def data_received(self, data: bytes) -> None:
         self._reader.feed(data)
