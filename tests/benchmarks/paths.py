@@ -152,6 +152,8 @@ def by_reach(mode: str, count: int, inflight: int) -> dict[str, float]:
             ENV,
             "--health-port",
             "0",
+            "--log-level",
+            "warning",
         ]
         with running(worker, [*module, "agent", server.url]) as roles:
             _registered(server.url)

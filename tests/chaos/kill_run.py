@@ -69,6 +69,8 @@ class Cast:
                     name,
                     "--health-port",
                     "0",
+                    "--log-level",
+                    "error",
                 ]
                 for name in ROUTERS
             },

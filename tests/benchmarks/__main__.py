@@ -1,0 +1,22 @@
+"""`make bench`: every benchmark in turn. Figures are medians with their range; the machine and the versions stand above them."""
+
+import platform
+import sys
+from importlib.metadata import version
+
+from reach.backend.private_server import find_binary
+from tests.benchmarks import envelope, paths
+
+
+def main() -> int:
+    binary = find_binary()
+    print(
+        f"# Python {platform.python_version()}, {binary.engine} {binary.path}, redis-py {version('redis')}", flush=True
+    )
+    envelope.main()
+    paths.main(rounds=3, count=5_000)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
