@@ -3,12 +3,10 @@
 import asyncio
 from collections.abc import Sequence
 
-import msgspec
-
 from reach.backend.port import Backend
 from reach.backend.steps import DueEvent
 from reach.clock import Clock, SystemClock
-from reach.delivery.trail import Trail
+from reach.delivery.trail import Trail, conversation_of
 from reach.errors import BackendError
 from reach.service import Report
 
@@ -18,13 +16,6 @@ MIN_INTERVAL_MS = 20
 SOON_MS = 100
 MAX_ROUNDS = 100
 MAX_LOOKUPS = 32
-
-
-class _Members(msgspec.Struct):
-    correlation_id: str = ""
-
-
-_read = msgspec.json.Decoder(_Members).decode
 
 
 class DueService:
@@ -100,6 +91,6 @@ class DueService:
         """The conversation that a message belongs to; "" where its record is gone or cannot be read: the record is told without it."""
         try:
             record = await self._backend.inspect(partition, msg_id, 0)
-            return _read("{" + record.head.members + "}").correlation_id if record is not None else ""
-        except (BackendError, msgspec.MsgspecError):
+        except BackendError:
             return ""
+        return conversation_of(record) if record is not None else ""

@@ -7,6 +7,7 @@ from reach.backend.port import Backend
 from reach.backend.steps import Settlement, WorkEntry
 from reach.delivery.answers import read_answer
 from reach.delivery.judge import Reference, read_reference
+from reach.delivery.trail import Trail, conversation_of
 from reach.errors import BackendDenied, BackendError, BackendFull, BackendUnavailable
 
 log = logging.getLogger("reach.router")
@@ -17,8 +18,8 @@ MAX_AT_ONCE = 32
 class OnBehalf:
     """Applies receipts entries. Twice is once: the hand proves possession, and the second time it is stale."""
 
-    def __init__(self, backend: Backend) -> None:
-        self._backend = backend
+    def __init__(self, backend: Backend, trail: Trail) -> None:
+        self._backend, self._trail = backend, trail
 
     async def settle(self, partition: int, entries: list[WorkEntry]) -> list[WorkEntry]:
         """Settle what these entries say; all of them then need nothing more. Cancelled: some may have been settled.
@@ -46,11 +47,13 @@ class OnBehalf:
     async def _apply(self, partition: int, reference: Reference, data: bytes) -> None:
         record = await self._backend.inspect(partition, reference.msg_id, reference.leg)
         leg = record.legs.get(reference.leg) if record is not None else None
-        if leg is None or leg.hand != reference.hand or not leg.agent:
+        if record is None or leg is None or leg.hand != reference.hand or not leg.agent:
             log.info("stale receipt", extra={"msg_id": reference.msg_id, "leg": reference.leg})
             return
         answer, wait_ms = read_answer(data)
         settlement = Settlement(reference.msg_id, reference.leg, reference.hand, answer, wait_ms=wait_ms)
         verdicts = await self._backend.settle(partition, leg.agent, [settlement])
-        if verdicts[0] != "done":
+        if verdicts[0] == "done":
+            self._trail.settled(partition, reference, leg, answer.code, conversation_of(record))
+        else:
             log.info("receipt came late", extra={"msg_id": reference.msg_id, "verdict": verdicts[0]})

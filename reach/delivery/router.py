@@ -66,7 +66,7 @@ class Router:
         self._max_batch = min(max(max_batch, 1), MAX_BATCH)
         self._block_ms = block_ms
         self._clock: Clock = clock or SystemClock()
-        self._on_behalf = OnBehalf(backend)
+        self._on_behalf = OnBehalf(backend, trail)
         self._claim_at_ms = 0
         self._unfinished = True  # a run that has not ended well: entries may be pending to this worker
         self._surprised = False  # and it was no fault of Redis

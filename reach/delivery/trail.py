@@ -1,9 +1,11 @@
 """What a router leaves behind for those who ask later: a hop record for each thing that a verdict made true."""
 
-from reach.backend.steps import Again, DueEvent, RouteResult, Send
-from reach.delivery.judge import Case
+import msgspec
+
+from reach.backend.steps import Again, DueEvent, Record, RouteResult, Send
+from reach.delivery.judge import Case, Reference
 from reach.delivery.retry import code_of
-from reach.envelope.ledger import LegState
+from reach.envelope.ledger import Leg, LegState
 from reach.envelope.message import Envelope
 from reach.routing.steps import Choice, Delay, Finish, Seen, Why
 from reach.tracing.hops import Candidate, HopRecorder, Point
@@ -16,6 +18,13 @@ _DUE: dict[str, Point] = {
     "gone": "message.reclaimed",
 }
 _EXPIRED = frozenset({"timeout.total", "ttl.expired"})
+
+
+class _Members(msgspec.Struct):
+    correlation_id: str = ""
+
+
+_read = msgspec.json.Decoder(_Members).decode
 
 
 class Trail:
@@ -62,6 +71,20 @@ class Trail:
                 instance=event.instance,
                 code=event.code,
             )
+
+    def settled(self, partition: int, reference: Reference, leg: Leg, code: str, correlation_id: str) -> None:
+        """An agent that records nothing itself has answered."""
+        self._hops.add(
+            partition,
+            "agent.completed",
+            reference.msg_id,
+            leg=reference.leg,
+            attempt=leg.attempt + 1,
+            correlation_id=correlation_id,
+            agent=leg.agent,
+            instance=leg.instance,
+            code=code,
+        )
 
     def _rejected(self, case: Case) -> None:
         error = case.refused
@@ -177,6 +200,14 @@ class Trail:
             schema=(envelope.payload.schema or "") if envelope is not None else "",
             at_us=at_us,
         )
+
+
+def conversation_of(record: Record) -> str:
+    """The conversation that a record's message belongs to; "" where nobody can tell."""
+    try:
+        return _read("{" + record.head.members + "}").correlation_id
+    except msgspec.MsgspecError:
+        return ""
 
 
 def _candidate(seen: Seen) -> Candidate:

@@ -6,6 +6,7 @@ made from what it is about (message, leg, point, attempt): whoever records the n
 
 import hashlib
 import re
+from functools import lru_cache
 from typing import NamedTuple
 
 _TRACEPARENT = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?", re.DOTALL)
@@ -63,6 +64,7 @@ def make_traceparent(context: TraceContext) -> str:
     return f"00-{context.trace_id}-{context.span_id}-{context.flags & SAMPLED:02x}"
 
 
+@lru_cache(maxsize=1024)  # a router asks three times for each message
 def trace_of(msg_id: str, traceparent: str | None) -> TraceContext:
     """The trace that a message belongs to: the sender's, else one of its own (the id is the message's, no span is its parent)."""
     context = parse_traceparent(traceparent)

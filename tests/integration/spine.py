@@ -135,6 +135,19 @@ class Spine:
         entries = await self.place.entries(KEYS.events(partition))
         return [record for _, fields in entries for record in json.loads(fields[b"b"])]
 
+    async def points(self, msg_id: str, *wanted: str) -> list[dict[str, Any]]:
+        """The records of a message once they are these points, in order: they are written a moment after the step."""
+        records: list[dict[str, Any]] = []
+
+        async def there() -> bool:
+            records[:] = [record for record in await self.events() if record["msg_id"] == msg_id]
+            return sorted(record["point"] for record in records) == sorted(wanted)
+
+        await until(there, f"the points {wanted}")
+        records.sort(key=lambda record: int(record["at_us"]))
+        assert [record["point"] for record in records] == list(wanted)
+        return records
+
     async def quiet(self) -> None:
         """Wait until the doors are there, hold no entry, and nothing is pending."""
 
