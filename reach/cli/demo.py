@@ -9,6 +9,8 @@ import click
 from reach.cli import edge
 
 MODULE = "examples.helpdesk"
+#: the source tree, and what a wheel carries of it
+ROOTS = (Path(__file__).parents[2], Path(__file__).parent / "bundle")
 
 
 @click.command(
@@ -18,9 +20,9 @@ MODULE = "examples.helpdesk"
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def demo(arguments: tuple[str, ...]) -> int:
     """The help desk of the standard library: three kinds of agents, two routers, kills half-way. `--ask "..."` asks your own."""
-    root = Path(__file__).parents[2]
-    if not (root / "examples" / "helpdesk" / "__main__.py").is_file():
-        edge.say("reach: the demo lies in the source tree (examples/helpdesk): clone the project and run `make demo`")
+    root = next((root for root in ROOTS if (root / "examples" / "helpdesk" / "__main__.py").is_file()), None)
+    if root is None:
+        edge.say("reach: the help desk is not here (examples/helpdesk): this copy of reach is not whole")
         return edge.UNAVAILABLE
     sys.argv = [f"{MODULE} (reach demo)", *arguments]
     sys.path[:0] = [str(root), str(root / "workers")]

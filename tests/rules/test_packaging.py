@@ -75,6 +75,8 @@ def test_the_wheel_has_every_file_of_both_packages_and_the_licence(tmp_path: Pat
         metadata = archive.read(next(name for name in archive.namelist() if name.endswith("/METADATA"))).decode()
     expected = {path for path in project_files() if path.startswith("reach/")}
     expected |= {path.removeprefix("workers/") for path in project_files() if path.startswith("workers/reach_worker/")}
+    demo = "examples/helpdesk/"
+    expected |= {f"reach/cli/bundle/{path}" for path in project_files() if path.startswith(demo)}
     assert inside == expected
     assert {"reach/py.typed", "reach_worker/py.typed"} <= inside
     assert set(entry_points.strip().splitlines()) == {
