@@ -7,6 +7,7 @@ import argparse
 import asyncio
 import contextlib
 import itertools
+import json
 import random
 import signal
 import subprocess
@@ -16,12 +17,13 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import redis
 import uvloop
 
 from reach import Agent, Context, Reach, Receipt
+from reach.backend import open_backend
 from reach.backend.keys import KeySpace
 from reach.backend.private_server import PrivateServer
 from tests.chaos import ledger_file
@@ -32,6 +34,8 @@ AGENTS = ("work-1", "work-2", "work-3", "work-4")
 WORK_MS = (20, 200)
 TOTAL_S = 60.0
 TAKEOVER_MS = 17_000
+#: how the ledger tells that a dead agent's work was taken from it: its lease, or its processing time, whichever ended first
+LOST = ("agent.lost", "timeout.processing")
 
 
 async def agent(url: str, agent_id: str, path: Path) -> None:
@@ -123,7 +127,7 @@ class Report:
             [
                 f"{self.requests} requests in {self.wall_s:.0f} s, {self.kills} kills, {self.runs} runs of the handler",
                 f"receipts: {dict(self.answers)}; slowest {self.slowest_s:.1f} s of {TOTAL_S:.0f} s",
-                f"takeovers of a killed agent's work: {len(self.takeovers_ms)} ({takeover or 'none'}), from the kill to the next start",
+                f"takeovers of a killed agent's work: {len(self.takeovers_ms)} ({takeover or 'none'}), from the kill to the ledger's entry",
                 *(f"BROKEN: {what}" for what in self.broken[:20]),
             ]
         )
@@ -141,16 +145,32 @@ def _quantiles(values: list[int]) -> list[tuple[str, int]]:
     )
 
 
-async def _requests(url: str, count: int, inflight: int) -> list[tuple[int, Receipt[Any], float]]:
-    answers: list[tuple[int, Receipt[Any], float]] = []
+class Answer(NamedTuple):
+    """What a caller got, and how the ledger says that it came about: a loss is {attempt, agent, code, at}."""
+
+    n: int
+    receipt: Receipt[Any]
+    seconds: float
+    losses: list[dict[str, Any]]
+
+
+async def _requests(url: str, count: int, inflight: int) -> list[Answer]:
+    answers: list[Answer] = []
     numbers = iter(range(count))
-    async with Reach.connect(url=url, env=ENV, agent_id="chaos-client") as reach:
+    async with contextlib.AsyncExitStack() as stack:
+        ledger = open_backend(url, env=ENV)
+        stack.push_async_callback(ledger.close)
+        await ledger.open()
+        reach = await stack.enter_async_context(Reach.connect(url=url, env=ENV, agent_id="chaos-client"))
 
         async def worker() -> None:
             for n in numbers:
                 at = time.monotonic()
                 receipt = await reach.request("capability:work", {"n": n}, schema="work.v1", timeout=TOTAL_S)
-                answers.append((n, receipt, time.monotonic() - at))
+                seconds = time.monotonic() - at
+                record = await ledger.inspect(0, receipt.msg_id, 0) if receipt.attempts > 1 else None
+                history = [json.loads(line) for line in record.legs[0].history] if record else []
+                answers.append(Answer(n, receipt, seconds, [one for one in history if one["code"] in LOST]))
 
         async with asyncio.TaskGroup() as group:
             for _ in range(inflight):
@@ -179,28 +199,42 @@ async def _registered(url: str) -> None:
 
 def _judge(
     report: Report,
-    answers: list[tuple[int, Receipt[Any], float]],
+    answers: list[Answer],
     runs: dict[str, list[ledger_file.Run]],
     kills: list[tuple[int, str, int]],
     slack_ms: int,
 ) -> None:
     if len(answers) != report.requests:
         report.broken.append(f"{report.requests - len(answers)} requests have no receipt")
-    for n, receipt, seconds in answers:
+    killed = {pid: at_ms for at_ms, _, pid in kills}
+    for n, receipt, seconds, losses in answers:
         report.answers[f"{receipt.status}/{receipt.code}"] += 1
         report.slowest_s = max(report.slowest_s, seconds)
         if seconds > TOTAL_S + 0.25:
             report.broken.append(f"request {n} was answered after {seconds:.2f} s")
         if not receipt.ok:
             report.broken.append(f"request {n} ended {receipt.status}/{receipt.code}: {receipt.error_message}")
-        again = [run for run in runs.get(receipt.msg_id, ()) if run.what == "start" and run.at_ms > receipt.finished_at]
+        starts = [run for run in runs.get(receipt.msg_id, ()) if run.what == "start"]
+        report.runs += len(starts)
+        again = [run for run in starts if run.at_ms > receipt.finished_at]
         if again:
             report.broken.append(f"{receipt.msg_id} ran again after its completion was recorded: {again}")
-    killed = {pid: at_ms for at_ms, _, pid in kills}
-    for lines in runs.values():
-        starts = [run for run in lines if run.what == "start"]
-        report.runs += len(starts)
-        report.takeovers_ms += [b.at_ms - killed[a.pid] for a, b in itertools.pairwise(starts) if a.pid in killed]
+        for first, second in itertools.pairwise(run for run in starts if run.pid in killed or run is starts[-1]):
+            between = [loss for loss in losses if first.at_ms <= loss["at"] <= second.at_ms]
+            most = sum(TAKEOVER_MS + slack_ms + 1200 * 2 ** (loss["attempt"] - 1) for loss in between)
+            if second.at_ms - killed[first.pid] > most:
+                report.broken.append(
+                    f"request {n} began again {second.at_ms - killed[first.pid]} ms after a kill: {between}"
+                )
+        for loss in losses:
+            # The holder had started, or it died between take and start: then it is the agent's last death before the loss.
+            holders = [killed[run.pid] for run in starts if run.agent == loss["agent"] and run.pid in killed]
+            deaths = holders or [at_ms for at_ms, name, _ in kills if name == loss["agent"]]
+            before = [at_ms for at_ms in deaths if at_ms <= loss["at"]]
+            if not before:
+                report.broken.append(f"request {n} was taken from {loss['agent']}, which lived: {loss}")
+                continue
+            report.takeovers_ms.append(loss["at"] - max(before))
     if any(ms > TAKEOVER_MS + slack_ms for ms in report.takeovers_ms):
         report.broken.append(f"a takeover took {max(report.takeovers_ms)} ms")
 
