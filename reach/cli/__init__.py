@@ -5,7 +5,7 @@ Exit status: 0, 1 the answer was a failure, 2 usage, 69 Redis cannot be used, 75
 
 import click
 
-from reach.cli import agents, demo, dev, events, messages, scripts, version
+from reach.cli import agents, dead, demo, dev, events, messages, scripts, version
 from reach.cli.edge import Commands
 
 
@@ -25,6 +25,7 @@ for command in (
     messages.request,
     agents.agents,
     events.events,
+    dead.dead,
     scripts.scripts,
     version.version,
 ):

@@ -34,6 +34,10 @@ def refund_agent() -> Agent:
     async def echo(body: Any, _ctx: Context) -> Any:
         return body
 
+    @agent.capability("breaks")
+    async def breaks(_body: Any, _ctx: Context) -> Any:
+        raise ValueError("it breaks")
+
     return agent
 
 
@@ -121,14 +125,30 @@ async def test_send_prints_the_id_and_the_events_tell_its_way(place: str) -> Non
     assert told.stdout.decode().count(msg_id) >= 6
 
 
+async def test_dead_letters_are_listed_and_shown(place: str) -> None:
+    refused = await call(place, "request", "breaks", "5", "--timeout", "0.9", "-o", "json")
+    assert refused.returncode == 75
+    receipt = json.loads(refused.stdout)
+    assert (receipt["code"], receipt["attempts"]) == ("handler.error", 1)
+    (listed,) = json.loads((await call(place, "dead", "-o", "json")).stdout)
+    assert (listed["msg_id"], listed["id"]) == (receipt["msg_id"], receipt["details"]["dead_letter"])
+    for name in (listed["id"], listed["msg_id"]):
+        shown = json.loads((await call(place, "dead", name)).stdout)
+        assert shown["envelope"]["payload"]["body"] == 5
+        assert [attempt["code"] for attempt in shown["history"]] == ["handler.error"]
+    assert (await call(place, "dead", "1-1")).returncode == 1
+    assert "handler.error" in (await call(place, "dead")).stdout.decode()
+    assert (await call(place, "dead", "--env", "staging")).stdout == b""
+
+
 async def test_agents_lists_who_is_there(place: str) -> None:
     done = await call(place, "agents", "-o", "json")
     (found,) = json.loads(done.stdout)
     assert (found["agent_id"], found["state"], found["alive"]) == ("refund-1", "ready", 1)
-    assert found["capabilities"] == ["echo", "refund"]
+    assert found["capabilities"] == ["breaks", "echo", "refund"]
     table = (await call(place, "agents")).stdout.decode().splitlines()
     assert table[0].split() == ["AGENT", "STATE", "INSTANCES", "FREE", "ZONE", "CAPABILITIES"]
-    assert table[1].split() == ["refund-1", "ready", "1/1", "2", "-", "echo", "refund"]
+    assert table[1].split() == ["refund-1", "ready", "1/1", "2", "-", "breaks", "echo", "refund"]
     other = await call(place, "agents", "--env", "staging")
     assert (other.returncode, other.stdout) == (0, b"")
 
