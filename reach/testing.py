@@ -38,6 +38,8 @@ __all__ = ["Crash", "FaultyBackend", "ManualClock", "TestReach", "wait_until"]
 START_MS = 1_700_000_000_000
 #: so many turns of the loop in which nobody calls the backend mean that nothing goes on any more
 QUIET_TURNS = 30
+#: a router that has just started takes nothing from anybody for 15 s: that is over when a test begins
+GRACE_S = 16
 THREAD_WAIT_S = 5.0
 
 
@@ -219,6 +221,7 @@ class TestReach(Sending):
         async with AsyncExitStack() as stack:
             await self.place.enter()
             stack.push_async_callback(self.place.leave)
+            await self.advance(GRACE_S)
             for agent in self._agents:
                 await stack.enter_async_context(self._running(agent))
             agent_id, name = sender_ids(self._client_id)

@@ -162,8 +162,8 @@ class Pending:
 
     async def wait(self, clock: Clock, ms: int | None = None) -> bool:
         """Wait for the end, at most `ms`. Cancelling ends the wait alone. False: not yet."""
-        if self.done.done():
-            return True
+        if self.done.done() or ms == 0:
+            return self.done.done()
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def wake(_: object = None) -> None:

@@ -205,8 +205,10 @@ class Runs:
 
     async def _answer(self, run: Run) -> tuple[Answer, int]:
         taken, host = run.taken, self._host
-        try:
-            envelope = run.envelope = decode(taken.envelope)
+        if not taken.envelope:
+            return retryable("backend.unavailable", "the bytes of the message are lost", host=host), -1
+        try:  # a router has judged its size by its own settings
+            envelope = run.envelope = decode(taken.envelope, max_bytes=len(taken.envelope))
         except EnvelopeError as error:
             return failed(error.code, error.message, host=host, **error.details), -1
         self._record("agent.received", run)

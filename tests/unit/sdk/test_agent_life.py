@@ -1,12 +1,14 @@
 """How agents come, go, fail and are taken over."""
 
 import asyncio
+from typing import Any
 
 import msgspec
 import pytest
 
-from reach import Agent, Context
+from reach import Agent, Context, RegistrationRefused, Status
 from reach.errors import BackendDenied
+from reach.sdk.runtime import until_refused_or
 from reach.testing import TestReach, wait_until
 from tests.unit.sdk.shops import agent_with
 
@@ -187,3 +189,82 @@ async def test_hop_records_tell_the_whole_way() -> None:
             return {"agent.received", "agent.responding", "agent.completed", "message.delivered"} <= set(await points())
 
         await wait_until(whole)
+
+
+async def test_an_agent_leaves_also_when_nobody_answers() -> None:
+    async def work() -> None: ...
+
+    async with TestReach() as bus:
+        run = agent_with(work).new_run(bus.place)
+        starting = asyncio.create_task(run.start())
+        await bus.settle()
+        await starting
+        await bus.stop_router()
+        stopping = asyncio.create_task(run.stop(0))
+        await bus.advance(2)
+        await stopping
+        await run.stop(0)
+
+
+async def test_what_is_taken_while_it_drains_is_handed_back_at_once() -> None:
+    runs: list[str] = []
+
+    async def work(ctx: Context) -> str:
+        runs.append(ctx.msg_id)
+        return "done"
+
+    first, second = Agent("first"), Agent("second")
+    first.capability("work")(work)
+    second.capability("work")(work)
+    async with TestReach(first) as bus:
+        run = first.instances[0]
+        backend = bus.backend_of(first)
+        backend.pause()  # the take below reaches the ledger, and its reply comes after the farewell has begun
+        handle = await bus.send("work")
+        await bus.settle()
+        await bus.start(second)
+        run.condition.draining = True
+        backend.resume()
+        await bus.advance(4)
+        receipt = await handle.receipt(0)
+        assert (receipt.output, receipt.attempts) == ("done", 1)
+        assert runs == [handle.msg_id]
+
+
+async def test_bytes_that_were_lost_on_the_way_are_told_as_that() -> None:
+    async def work() -> str:
+        return "done"
+
+    agent = agent_with(work)
+    async with TestReach(agent) as bus:
+        backend = bus.backend_of(agent)
+        take = backend.backend.take
+
+        async def without_bytes(*args: Any, **kwargs: Any) -> Any:
+            result = await take(*args, **kwargs)
+            return msgspec.structs.replace(
+                result, taken=tuple(msgspec.structs.replace(taken, envelope=b"") for taken in result.taken)
+            )
+
+        backend.__dict__["take"] = without_bytes
+        handle = await bus.send("work", max_attempts=1)
+        await bus.advance(5)
+        receipt = await handle.receipt(0)
+        assert (receipt.status, receipt.code) == (Status.RETRYABLE, "backend.unavailable")
+
+
+async def test_a_registration_that_is_refused_later_ends_the_agent() -> None:
+    async def work() -> None: ...
+
+    agent, other = agent_with(work), Agent("one", weight=3)
+    async with TestReach(agent) as bus:
+        bus.store.clear()
+        await bus.start(other)
+        agent.instances[0].membership.forgotten()
+        await bus.advance(4)  # the first answer finds no mailbox: that was forgotten too
+        refused = agent.instances[0].membership.refused
+        assert refused.done()
+        assert refused.result().code == "registration.conflict"
+        stop = asyncio.Event()
+        with pytest.raises(RegistrationRefused):
+            await until_refused_or(agent.instances[0], stop)
