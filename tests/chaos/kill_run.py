@@ -74,7 +74,7 @@ class Cast:
                     "--health-port",
                     "0",
                     "--log-level",
-                    "error",
+                    "info",  # `serves` looks for the line that says so
                 ]
                 for name in ROUTERS
             },
@@ -270,6 +270,8 @@ async def run(
             await asyncio.gather(killing, return_exceptions=True)
         report.wall_s = time.monotonic() - started
         report.kills = len(cast.kills)
+        if report.wall_s > 2 * every_s and not cast.kills:
+            report.broken.append("nobody was killed: this run shows nothing")
         _judge(report, answers, ledger_file.read(directory / "runs"), cast.kills, slack_ms)
     return report
 
