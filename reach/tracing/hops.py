@@ -54,6 +54,10 @@ BATCH_RECORDS = 100
 FLUSH_MS = 100
 MAX_RECORDS = 10_000
 SYNC_EVERY_US = 10_000_000
+ASK_AGAIN_US = 1_000_000
+GOOD_ERROR_US = 10_000
+#: two clocks part by no more than one part in so many
+DRIFT = 5_000
 
 Sink = Callable[[int, bytes], Awaitable[None]]
 """Writes a batch (a JSON array of records) to a partition's events: `backend.record`."""
@@ -107,6 +111,8 @@ class TimeBase:
         self._monotonic_us = monotonic_us or _monotonic_us
         self._offset_us = (fallback_us or _wall_us)() - self._monotonic_us()
         self._synced_at_us: int | None = None
+        self._error_us = 0
+        self._ask_at_us: int | None = None
 
     def now_us(self) -> int:
         """Unix µs, by the clock of Redis."""
@@ -117,16 +123,24 @@ class TimeBase:
         return self.now_us() // 1000
 
     def stale(self) -> bool:
-        """Whether it is time to ask Redis again."""
-        return self._synced_at_us is None or self._monotonic_us() - self._synced_at_us > SYNC_EVERY_US
+        """Whether it is time to ask Redis again: every 10 s, every second while the answers are held up."""
+        return self._ask_at_us is None or self._monotonic_us() >= self._ask_at_us
 
     async def sync(self, ask_ms: Callable[[], Awaitable[int]]) -> None:
-        """Ask Redis once (`backend.now_ms`) and set the offset from the middle of the round trip."""
+        """Ask Redis once (`backend.now_ms`) and set the offset from the middle of the round trip.
+
+        An answer that was held up (a server that stood still, a slow network) is worth no more than half its round trip: it is taken
+        only where nothing better is known, or where it contradicts that, because the clock of Redis has stepped.
+        """
         before = self._monotonic_us()
         moment_ms = await ask_ms()
         after = self._monotonic_us()
-        self._offset_us = moment_ms * 1000 + 500 - (before + after) // 2
-        self._synced_at_us = after
+        offset_us, error_us = moment_ms * 1000 + 500 - (before + after) // 2, (after - before) // 2 + 500
+        known_us = self._error_us + (after - (self._synced_at_us or after)) // DRIFT
+        first = self._synced_at_us is None
+        if first or error_us <= known_us or abs(offset_us - self._offset_us) > error_us + known_us:
+            self._offset_us, self._error_us, self._synced_at_us = offset_us, error_us, after
+        self._ask_at_us = after + (SYNC_EVERY_US if self._error_us <= GOOD_ERROR_US else ASK_AGAIN_US)
 
 
 class HopRecorder:

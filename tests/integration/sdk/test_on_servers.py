@@ -1,6 +1,8 @@
 """Client and agents on real servers: the whole way, and what an outage does to it."""
 
 import asyncio
+import os
+import signal
 import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
@@ -247,6 +249,26 @@ async def test_without_a_server_an_agent_and_a_client_wait_no_longer_than_they_m
         assert {receipt.code for receipt in receipts} == {"timeout.total"}
         assert took < 1 + SLACK_S + BOX_S
         assert world.reach.outstanding == 0
+
+
+async def test_a_frozen_server_holds_up_no_caller(start_server: StartServer) -> None:
+    server: PrivateServer = start_server()
+    async with living(server.url) as world:
+        handle = await world.reach.send("capability:hang", timeout=20)
+        await wait_until(lambda: sum(len(a.instances[0].runs) for a in world.agents) == 1)
+        os.kill(server.pid, signal.SIGSTOP)
+        try:
+            began = time.monotonic()
+            receipts = await asyncio.gather(*(world.reach.request("capability:echo", n, timeout=1) for n in range(20)))
+            took = time.monotonic() - began
+        finally:
+            os.kill(server.pid, signal.SIGCONT)
+        assert {receipt.code for receipt in receipts} == {"timeout.total"}
+        assert took < 1 + SLACK_S + BOX_S
+        await soon(world.reach, 8)
+        world.go.set()
+        receipt = await handle.receipt(5)
+        assert (receipt.code, receipt.output) == ("ok", 1)  # nobody took it away meanwhile
 
 
 async def test_an_unreachable_redis_is_told_by_connect() -> None:

@@ -161,3 +161,34 @@ async def test_the_time_base_follows_redis_whatever_the_own_clock_says() -> None
     assert not base.stale()
     own[0] += 11_000_000
     assert base.stale()
+
+
+async def test_an_answer_that_was_held_up_does_not_move_the_time_base() -> None:
+    own = [1_000_000]
+    skew_us = 1_700_000_000_000_000
+    base = TimeBase(lambda: own[0], fallback_us=lambda: 42)
+
+    async def redis_ms(before_us: int, after_us: int) -> int:
+        own[0] += before_us
+        moment = own[0] + skew_us
+        own[0] += after_us
+        return moment // 1000
+
+    async def sync(before_us: int, after_us: int) -> int:
+        """How wrong it is afterwards, in ms."""
+        await base.sync(lambda: redis_ms(before_us, after_us))
+        return abs(base.now_us() - own[0] - skew_us) // 1000
+
+    assert await sync(3_000_000, 0) > 1_000  # nothing better is known
+    own[0] += 1_100_000
+    assert base.stale()
+    assert await sync(1_000, 1_000) <= 1
+    own[0] += 9_000_000
+    assert not base.stale()
+    own[0] += 2_000_000
+    assert await sync(3_000_000, 0) <= 1
+    skew_us -= 60_000_000  # the clock of Redis steps back: that is news, however late it comes
+    assert await sync(300_000, 0) <= 151
+    own[0] += 1_100_000
+    assert base.stale()
+    assert await sync(1_000, 1_000) <= 1
