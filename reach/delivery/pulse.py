@@ -164,7 +164,10 @@ class PulseThread:
             self._asked_at_ms = now
             try:
                 self._agent_loop.call_soon_threadsafe(self._turned)
-            except RuntimeError:  # the loop is closed: the agent has gone without a farewell
+            except (
+                RuntimeError
+            ):  # the loop is closed: the agent has gone without a farewell, and nobody else ends this thread
+                self._stop.set()
                 return True
             return False
         return now - asked > BLOCKED_MS

@@ -1,10 +1,7 @@
 """An agent: handlers, what is declared of them, and the process that runs them."""
 
 import asyncio
-import contextlib
-import signal
-import threading
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Self, TypeVar
 
@@ -19,6 +16,7 @@ from reach.sdk.embedded import shared_place
 from reach.sdk.handlers import Function, Handler, Handlers, read_handler
 from reach.sdk.places import Place, RedisPlace
 from reach.sdk.runtime import AgentRun, ReadyCheck, until_refused_or
+from reach.sdk.stopping import Stop
 
 F = TypeVar("F", bound=Callable[..., Any])
 R = TypeVar("R", bound=Callable[[], Any])
@@ -206,7 +204,7 @@ class Agent:
             ConfigError: url or env cannot be used.
             BackendError: Redis refuses the credentials. A Redis that cannot be reached is waited for.
         """
-        stop = _Stop()
+        stop = Stop()
         with stop.signals():
             run = await self._start(self._place(url, env), stop)
             if run is None:
@@ -328,7 +326,7 @@ class Agent:
             for kind, schemas in sorted(by_type.items())
         )
 
-    async def _start(self, place: Place, stop: "_Stop") -> AgentRun | None:
+    async def _start(self, place: Place, stop: Stop) -> AgentRun | None:
         """Start; None when `stop` came first: a Redis that never comes must not hold up a shutdown."""
         run = self.new_run(place)
         try:
@@ -338,47 +336,3 @@ class Agent:
         except TimeoutError:
             return None
         return run
-
-
-class _Stop:
-    """That somebody wants an end: SIGTERM or SIGINT, where this is the main thread. A second signal has its old meaning."""
-
-    def __init__(self) -> None:
-        self.event = asyncio.Event()
-        self._scope: asyncio.Timeout | None = None
-        self._loop = asyncio.get_running_loop()
-
-    def set(self) -> None:
-        """Want it."""
-        self.event.set()
-        if self._scope is not None:
-            self._scope.reschedule(self._loop.time())
-
-    @contextlib.contextmanager
-    def interrupting(self, scope: asyncio.Timeout) -> Iterator[None]:
-        """What lies within `scope` ends as well."""
-        self._scope = scope
-        try:
-            yield
-        finally:
-            self._scope = None
-
-    @contextlib.contextmanager
-    def signals(self) -> Iterator[None]:
-        """Listen to the signals within."""
-        mine: list[signal.Signals] = []
-
-        def got(number: signal.Signals) -> None:
-            self.set()
-            self._loop.remove_signal_handler(number)
-
-        if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGTERM, signal.SIGINT):
-                with contextlib.suppress(NotImplementedError):  # a platform without them
-                    self._loop.add_signal_handler(number, got, number)
-                    mine.append(number)
-        try:
-            yield
-        finally:
-            for number in mine:
-                self._loop.remove_signal_handler(number)

@@ -77,6 +77,19 @@ async def test_a_signal_drains(redis_url: str, number: signal.Signals) -> None:
         assert stored is None or b"gone_at" in stored
 
 
+async def test_a_signal_drains_every_agent_of_a_process(redis_url: str) -> None:
+    async with router(redis_url), Reach.connect(redis_url) as reach, agent_process(redis_url, "one", "two") as both:
+        await wait_until(lambda: registered(reach, "one"), 10, "the registration")
+        await wait_until(lambda: registered(reach, "two"), 10, "the registration")
+        handles = [await reach.send(f"agent_id:{name}", 0.5, type="request") for name in ("one", "two")]
+        both.send_signal(signal.SIGTERM)
+        assert await asyncio.wait_for(both.wait(), 5) == 0
+        for name, handle in zip(("one", "two"), handles, strict=True):
+            _, beats = await reach.backend.registration(name)
+            assert not beats
+            await handle.cancel()
+
+
 @pytest.mark.long
 async def test_a_killed_agent_is_taken_over(redis_url: str) -> None:
     async with (

@@ -1,5 +1,8 @@
 """A pulse in a thread of its own, which sees whether the agent's loop still turns."""
 
+import asyncio
+import threading
+
 from reach.backend.memory_backend import MemoryBackend, Store
 from reach.backend.port import Backend
 from reach.clock import SystemClock
@@ -45,6 +48,38 @@ async def test_a_thread_beats_while_the_loop_is_blocked_and_says_so() -> None:
     await thread.stop()
     thread.wake()
     assert not thread._thread.is_alive()
+
+
+def test_a_thread_ends_with_the_loop_of_its_agent() -> None:
+    store, sampled = Store(), threading.Event()
+    threads: list[threading.Thread] = []
+
+    async def forget_to_stop() -> None:
+        thread: PulseThread
+
+        def sample() -> Beat:
+            sampled.set()
+            return Beat(state="busy" if thread.blocked else "ready")
+
+        def make(backend: Backend) -> Pulse:
+            return Pulse(
+                backend,
+                "one",
+                "i1",
+                clock=SystemClock(),
+                sample=sample,
+                holds=dict,
+                on_lost=lambda *_: None,
+                on_unknown=lambda: None,
+            )
+
+        thread = PulseThread(lambda: MemoryBackend(store=store), make, "one")
+        thread.start()
+        threads.append(thread._thread)
+        await wait_until(sampled.is_set)
+
+    asyncio.run(forget_to_stop())
+    eventually(lambda: not threads[0].is_alive(), what="the end of the thread")
 
 
 async def test_a_thread_waits_for_its_backend_and_can_be_stopped_meanwhile() -> None:

@@ -36,11 +36,11 @@ async def router(url: str) -> AsyncIterator[Supervisor]:
 
 
 @asynccontextmanager
-async def agent_process(url: str, agent_id: str) -> AsyncIterator[asyncio.subprocess.Process]:
-    """An agent (tests/integration/sdk/worker_agent.py) in a process of its own; killed at the end if it still runs."""
+async def agent_process(url: str, *agent_ids: str) -> AsyncIterator[asyncio.subprocess.Process]:
+    """Agents (tests/integration/sdk/worker_agent.py) in one process; killed at the end if it still runs."""
     environment = {**os.environ, "REACH_REDIS_URL": url, "PYTHONPATH": str(ROOT)}
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tests.integration.sdk.worker_agent", agent_id, env=environment, cwd=ROOT
+        sys.executable, "-m", "tests.integration.sdk.worker_agent", *agent_ids, env=environment, cwd=ROOT
     )
     try:
         yield process
