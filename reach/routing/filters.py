@@ -77,13 +77,13 @@ def partition(agent: Agent, message: Message, view: View) -> str | None:
 
 
 def accepts(agent: Agent, message: Message, _: View) -> str | None:
-    """Takes messages of this type, and of this schema where it says which."""
+    """Takes messages of this type, and of this schema where both say which: a body without a name is for its reader to judge."""
     if message.type not in agent.accepts:
         return f"does not accept the type {message.type}"
     schemas = agent.accepts[message.type]
-    if schemas is None or message.schema in schemas:
+    if schemas is None or message.schema is None or message.schema in schemas:
         return None
-    return f"does not accept the schema {message.schema or '(none)'}"
+    return f"does not accept the schema {message.schema}"
 
 
 def loop(agent: Agent, message: Message, _: View) -> str | None:

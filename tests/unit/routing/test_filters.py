@@ -51,7 +51,7 @@ HARD, PREFERRED = RoutePolicy(zone="hard"), RoutePolicy(zone="preferred")
         ({}, {"type": "own"}, {}, ("accepts", "does not accept the type own")),
         ({"accepts": ACCEPT_ONE}, {"schema": "refund.request.v1"}, {}, None),
         ({"accepts": ACCEPT_ONE}, {"schema": "x.v1"}, {}, ("accepts", "does not accept the schema x.v1")),
-        ({"accepts": ACCEPT_ONE}, {}, {}, ("accepts", "does not accept the schema (none)")),
+        ({"accepts": ACCEPT_ONE}, {}, {}, None),
         ({}, {"hops": frozenset({"a"})}, {}, ("loop", "is among previous_hops")),
         ({}, {"hops": frozenset({"b"})}, {}, None),
         ({}, {"hops": frozenset({"a"}), "replies_to": "a"}, {}, None),
