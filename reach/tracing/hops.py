@@ -58,6 +58,7 @@ ASK_AGAIN_US = 1_000_000
 GOOD_ERROR_US = 10_000
 #: two clocks part by no more than one part in so many
 DRIFT = 5_000
+SYNC_SAMPLES = 8
 
 Sink = Callable[[int, bytes], Awaitable[None]]
 """Writes a batch (a JSON array of records) to a partition's events: `backend.record`."""
@@ -100,7 +101,7 @@ class HopRecord(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class TimeBase:
-    """Moments of Redis, guessed from a clock of this process that never goes back; exact to about half a round trip.
+    """Moments of Redis, guessed from a clock of this process that never goes back; exact to less than half a round trip.
 
     Before the first `sync` it says what the clock of this machine says, or the fallback.
     """
@@ -127,20 +128,37 @@ class TimeBase:
         return self._ask_at_us is None or self._monotonic_us() >= self._ask_at_us
 
     async def sync(self, ask_ms: Callable[[], Awaitable[int]]) -> None:
-        """Ask Redis once (`backend.now_ms`) and set the offset from the middle of the round trip.
+        """Ask Redis a few times (`backend.now_ms`) and set the offset.
 
         An answer that was held up (a server that stood still, a slow network) is worth no more than half its round trip: it is taken
         only where nothing better is known, or where it contradicts that, because the clock of Redis has stepped.
         """
-        before = self._monotonic_us()
-        moment_ms = await ask_ms()
-        after = self._monotonic_us()
-        offset_us, error_us = moment_ms * 1000 + 500 - (before + after) // 2, (after - before) // 2 + 500
+        offset_us, error_us, after = await self._measure(ask_ms)
         known_us = self._error_us + (after - (self._synced_at_us or after)) // DRIFT
         first = self._synced_at_us is None
         if first or error_us <= known_us or abs(offset_us - self._offset_us) > error_us + known_us:
             self._offset_us, self._error_us, self._synced_at_us = offset_us, error_us, after
         self._ask_at_us = after + (SYNC_EVERY_US if self._error_us <= GOOD_ERROR_US else ASK_AGAIN_US)
+
+    async def _measure(self, ask_ms: Callable[[], Awaitable[int]]) -> tuple[int, int, int]:
+        """The offset, how wrong it may be, and when it was known.
+
+        An answer is a whole ms, read at some moment of its round trip, so each gives a lowest and a highest offset; what they have in
+        common is narrower than any of them, and than a ms. One that was held up is the last: the next might be as well.
+        """
+        low, high, after = 0, 0, 0
+        for sample in range(SYNC_SAMPLES):
+            before = self._monotonic_us()
+            moment_us = await ask_ms() * 1000
+            after = self._monotonic_us()
+            least, most = moment_us - after, moment_us + 1000 - before
+            if sample and max(low, least) <= min(high, most):
+                low, high = max(low, least), min(high, most)
+            else:
+                low, high = least, most  # the first, or a clock that has been set between two
+            if after - before > GOOD_ERROR_US:
+                break
+        return (low + high) // 2, (high - low) // 2, after
 
 
 class HopRecorder:

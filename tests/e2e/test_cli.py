@@ -118,9 +118,13 @@ async def test_send_prints_the_id_and_the_events_tell_its_way(place: str) -> Non
     ]
 
     async def whole() -> bool:
-        return (await points())[:6] == wanted
+        # Moments of two processes agree to less than a ms, which a fast hop may undercut: the order is judged within each process.
+        told = await points()
+        by_router = [point for point in told if point in wanted[:3]]
+        by_agent = [point for point in told if point in wanted[3:]]
+        return by_router + by_agent == wanted
 
-    await wait_until(whole, what="the way of the message")
+    await wait_until(whole, timeout=30, what="the way of the message")
     told = await call(place, "events", msg_id)
     assert told.stdout.decode().count(msg_id) >= 6
 

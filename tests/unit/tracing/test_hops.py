@@ -146,21 +146,26 @@ async def test_candidates_are_bounded() -> None:
 
 
 async def test_the_time_base_follows_redis_whatever_the_own_clock_says() -> None:
-    own = [1_000_000]
+    own, ahead_us = [1_000_000], 1_699_999_999_123_456
     base = TimeBase(lambda: own[0], fallback_us=lambda: 42)
     assert base.now_us() == 42
 
     async def redis_ms() -> int:
-        own[0] += 2_000
-        return 1_700_000_000_000
+        own[0] += 130  # on the way there
+        told = (own[0] + ahead_us) // 1000
+        own[0] += 170  # and back
+        return told
 
     assert base.stale()
     await base.sync(redis_ms)
-    assert base.now_us() == 1_700_000_000_000_500 + 1_000
-    assert base.now_ms() == 1_700_000_000_001
+    assert abs(base.now_us() - own[0] - ahead_us) <= 150
+    assert base.now_ms() == base.now_us() // 1000
     assert not base.stale()
     own[0] += 11_000_000
     assert base.stale()
+    ahead_us -= 3_600_000_000  # the clock of Redis was set back
+    await base.sync(redis_ms)
+    assert abs(base.now_us() - own[0] - ahead_us) <= 150
 
 
 async def test_an_answer_that_was_held_up_does_not_move_the_time_base() -> None:
