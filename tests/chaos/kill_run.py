@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -154,9 +155,10 @@ class Answer(NamedTuple):
     losses: list[dict[str, Any]]
 
 
-async def _requests(url: str, count: int, inflight: int) -> list[Answer]:
+async def _requests(url: str, inflight: int, more: Callable[[int], bool]) -> list[Answer]:
+    """Keep so many requests in flight for as long as `more(n)` says so."""
     answers: list[Answer] = []
-    numbers = iter(range(count))
+    numbers = itertools.takewhile(more, itertools.count())
     async with contextlib.AsyncExitStack() as stack:
         ledger = open_backend(url, env=ENV)
         stack.push_async_callback(ledger.close)
@@ -204,8 +206,9 @@ def _judge(
     kills: list[tuple[int, str, int]],
     slack_ms: int,
 ) -> None:
-    if len(answers) != report.requests:
+    if len(answers) < report.requests:
         report.broken.append(f"{report.requests - len(answers)} requests have no receipt")
+    report.requests = len(answers)
     killed = {pid: at_ms for at_ms, _, pid in kills}
     for n, receipt, seconds, losses in answers:
         report.answers[f"{receipt.status}/{receipt.code}"] += 1
@@ -246,11 +249,19 @@ async def run(
     every_s: float = 2.0,
     seed: int = 1,
     slack_ms: int = 500,
+    least_kills: int = 0,
     server: PrivateServer | None = None,
 ) -> Report:
     """Start everything, send, kill, and judge by what the agents wrote and the callers got.
 
-    slack_ms: what a busy machine may add to the 17 s of a takeover (a process needs its time to start).
+    Args:
+        requests: How many at least.
+        inflight: How many at a time.
+        every_s: The pause between two kills of a router and an agent.
+        seed: Who is killed.
+        slack_ms: What a busy machine may add to the 17 s of a takeover (a process needs its time to start).
+        least_kills: Requests go on until so many processes have been killed.
+        server: An empty server; None starts one.
     """
     report = Report(requests)
     with contextlib.ExitStack() as stack:
@@ -264,7 +275,7 @@ async def run(
         started = time.monotonic()
         killing = asyncio.create_task(_killing(cast, every_s, random.Random(seed)))
         try:
-            answers = await _requests(server.url, requests, inflight)
+            answers = await _requests(server.url, inflight, lambda n: n < requests or len(cast.kills) < least_kills)
         finally:
             killing.cancel()
             await asyncio.gather(killing, return_exceptions=True)

@@ -9,9 +9,9 @@ from tests.chaos import kill_run
 @pytest.mark.processes
 @pytest.mark.timeout(120)
 async def test_nothing_is_lost_and_nothing_runs_again_under_kills(server: PrivateServer) -> None:
-    report = await kill_run.run(400, inflight=100, every_s=1.0, slack_ms=3_000, server=server)
+    report = await kill_run.run(400, inflight=32, every_s=1.0, slack_ms=3_000, least_kills=8, server=server)
     print(report)
-    assert report.kills > 0
+    assert report.kills >= 8
     assert not report.broken, str(report)
 
 
