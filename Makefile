@@ -12,6 +12,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 ARGS ?=
+# Tests mostly wait for servers and processes, so two at a time fit one core.
+JOBS ?= 2
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,7 +40,7 @@ dev: $(STAMP)  ## a private server and a worker, one command
 	$(BIN)/python -m reach.cli dev $(ARGS)
 
 test: $(STAMP)  ## the whole suite, on every server that is found (REACH_TEST_SERVERS=redis,valkey chooses)
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(ARGS)
 
 check: $(STAMP)  ## format, lint, types, layers, spelling, dependencies, rules of the house
 	@failed=''; \
