@@ -1,0 +1,1 @@
+"""The demo around the agents: starts everything, asks, kills, counts and tells."""

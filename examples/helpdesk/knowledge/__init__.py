@@ -1,0 +1,1 @@
+"""What the agents know: pure functions, no reach in them."""
