@@ -17,6 +17,7 @@ ONE_PLACE: dict[str, tuple[str, ...]] = {
         "reach/cli/*",
         "workers/reach_worker/cli.py",
         "reach/backend/private_server.py",
+        "examples/*/driver/*",
     ),
     "os.getenv": ("reach/settings.py", "reach/cli/*", "workers/reach_worker/cli.py"),
 }

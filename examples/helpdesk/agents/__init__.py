@@ -1,0 +1,1 @@
+"""The agents, one program each: the part to read first."""
