@@ -68,7 +68,7 @@ docs: $(STAMP)  ## write the reference pages that are made from tables (keys, co
 	$(BIN)/python -m tests.rules.reference
 
 bench: $(STAMP)  ## measure; prints the figures and the command that made them
-	$(BIN)/python -m tests.benchmarks.paths $(ARGS)
+	$(BIN)/python -m tests.benchmarks $(ARGS)
 
 chaos: $(STAMP)  ## the long run under kills and restarts
 	$(BIN)/python -m pytest -m long --timeout=1800 -s $(ARGS) tests
