@@ -41,6 +41,8 @@ QUIET_TURNS = 30
 #: a router that has just started takes nothing from anybody for 15 s: that is over when a test begins
 GRACE_S = 16
 THREAD_WAIT_S = 5.0
+#: so far is the wall clock of every process of the bus ahead of the store's
+WRONG_BY_MS = 3 * 3_600_000
 
 
 async def wait_until(condition: Callable[[], object], timeout: float = 5.0, what: str = "") -> None:
@@ -110,6 +112,23 @@ class ManualClock:
         number = next(self._numbers)
         self._calls[number] = (self._monotonic_ms + max(ms, 0), call)
         return lambda: _forget(self._calls, number)
+
+
+class _WrongWall:
+    """The clock of a machine that is set wrong: it measures as the bus's does, and says another time of day.
+
+    The bus gives it to router, agents and clients: only the clock of the store may decide anything.
+    """
+
+    def __init__(self, right: ManualClock, ahead_ms: int) -> None:
+        self._right = right
+        self._ahead_ms = ahead_ms
+        self.monotonic_ms = right.monotonic_ms
+        self.sleep = right.sleep
+        self.call_later = right.call_later
+
+    def wall_ms(self) -> int:
+        return self._right.wall_ms() + self._ahead_ms
 
 
 def _nothing() -> None:
@@ -212,7 +231,8 @@ class TestReach(Sending):
         self.receipts: list[Receipt[Any]] = []
         self._agents = agents
         self._calls = 0
-        self.place = MemoryPlace(env, clock=self.clock, rng=random.Random(seed), make=self._make, warns=False)  # noqa: S311 - chance for tests
+        wrong = _WrongWall(self.clock, WRONG_BY_MS)
+        self.place = MemoryPlace(env, clock=wrong, rng=random.Random(seed), make=self._make, warns=False)  # noqa: S311 - chance for tests
         self._client_id = agent_id
         self._runs: dict[AgentRun, tuple[Agent, FaultyBackend]] = {}
         self._stack = AsyncExitStack()

@@ -45,7 +45,10 @@ class Watcher:
         await self._loaded.wait()
 
     def now_ms(self) -> int:
-        """The backend's clock, as far as the last poll and our own clock tell: right to about a round trip."""
+        """The backend's clock, as far as the last poll and our own clock tell: right to about a round trip.
+
+        Every decision is made by it. Before `loaded` nobody has asked the backend yet, and nothing may be decided.
+        """
         return self._now_ms + self._clock.monotonic_ms() - self._looked_at_ms
 
     async def run_once(self) -> Report:

@@ -53,7 +53,7 @@ def router_services(
         trail,
         worker=worker_id,
         partitions=partitions,
-        now_ms=hops.base.now_ms,
+        now_ms=watcher.now_ms,
         ready=watcher.wait_loaded,
         on_wait=due.nudge,
         max_batch=max_batch,

@@ -103,7 +103,7 @@ class HopRecord(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 class TimeBase:
     """Moments of Redis, guessed from a clock of this process that never goes back; exact to less than half a round trip.
 
-    Before the first `sync` it says what the clock of this machine says, or the fallback.
+    Before the first `sync` it says what the clock of this machine says, or the fallback: good enough for records, for no decision.
     """
 
     def __init__(
@@ -118,10 +118,6 @@ class TimeBase:
     def now_us(self) -> int:
         """Unix µs, by the clock of Redis."""
         return self._monotonic_us() + self._offset_us
-
-    def now_ms(self) -> int:
-        """Unix ms, by the clock of Redis."""
-        return self.now_us() // 1000
 
     def stale(self) -> bool:
         """Whether it is time to ask Redis again: every 10 s, every second while the answers are held up."""
