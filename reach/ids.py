@@ -14,6 +14,8 @@ RandomBytes = Callable[[int], bytes]
 NAME_MAX = 128
 TOKEN_MAX = 128
 TEXT_MAX = 256
+#: what a double, and so Lua and JSON elsewhere, holds to the last digit
+MAX_DIGITS = 15
 DEFAULT_ENV = "dev"
 
 _ENV = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
@@ -80,3 +82,9 @@ def new_instance_id(node_id: str, started_at_ms: int, *, random: RandomBytes = o
 def stable_name(template: str) -> str:
     """An agent_id template without `{instance}` and the separator left hanging: `refund-{instance}` -> `refund`."""
     return _TEMPLATE_INSTANCE.sub("", template).strip("._-")
+
+
+def count_of(text: str | bytes) -> int | None:
+    """The whole number from 0 that stands in a field of Redis, where anybody may write; None for what is none, or over 15 digits."""
+    number = text.decode("ascii", "replace") if isinstance(text, bytes) else text
+    return int(number) if len(number) <= MAX_DIGITS and number.isascii() and number.isdigit() else None

@@ -1,18 +1,25 @@
 """The other stored records: who is there, how it is, and how a pattern is routed (PROTOCOL, sections 6 and 13)."""
 
+import math
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
 from reach import ids
 from reach.envelope.message import Fraction, Int64, Timeouts
+from reach.envelope.rules import MAX_TIMEOUT_MS
 
 BeatState = Literal["ready", "busy", "draining", "not_ready"]
 ControlOp = Literal["register", "leave", "cancel", "capabilities"]
 
 MAX_CAPABILITIES = 1_000
 MAX_GROUPS = 100
+MAX_PARTITIONS = 16_384
+MAX_CONCURRENCY = 1_000_000
+#: Weights, costs and rates are summed and multiplied by every router: far below where a sum becomes infinite.
+MAX_AMOUNT = 1_000_000.0
+Amount = Annotated[float, msgspec.Meta(ge=0.0, le=MAX_AMOUNT)]
 
 
 class Capability(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -85,15 +92,21 @@ class RoutePolicy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     """How a pattern is routed: a value of the hash `routes`."""
 
     strategy: str | None = None
-    weights: dict[str, float] = {}
+    weights: dict[str, Amount] = {}
     tiers: tuple[str | Int64, ...] = ()
     fallback: str | None = None
     min_confidence: Fraction | None = None
-    max_inbox: Int64 | None = None
+    max_inbox: Annotated[int, msgspec.Meta(ge=0, le=2**53)] | None = None
     on_full: Literal["reject", "wait"] | None = None
     zone: Literal["hard", "preferred"] | None = None
     canary: Canary | None = None
     timeouts: Timeouts = Timeouts()
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for a timeout that is none; read from JSON, the policy is then junk as a whole."""
+        for name in Timeouts.__struct_fields__:
+            if _outside(getattr(self.timeouts, name), 1, MAX_TIMEOUT_MS):
+                raise ValueError(f"timeouts.{name} is not 1 to {MAX_TIMEOUT_MS}")
 
 
 class ControlEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -173,8 +186,9 @@ def _abilities(registration: Registration) -> Iterator[_Finding]:
         marks = (capability.name, repr(capability.input_schema))
         yield f"{field}.name", marks in seen, "the same capability and schema twice"
         seen.add(marks)
-        yield f"{field}.max_process_ms", _below(capability.max_process_ms, 1), "below 1"
-        yield f"{field}.cost", _below(capability.cost, 0), "below 0"
+        most = MAX_TIMEOUT_MS
+        yield f"{field}.max_process_ms", _outside(capability.max_process_ms, 1, most), f"not 1 to {most}"
+        yield f"{field}.cost", _outside(capability.cost, 0, MAX_AMOUNT), f"not 0 to {MAX_AMOUNT:.0f}"
     for at, accept in enumerate(registration.accepts):
         yield f"accepts[{at}].type", not ids.is_token(accept.type), "not dotted lower-case tokens, at most 128"
         for schema in accept.schemas:
@@ -182,11 +196,16 @@ def _abilities(registration: Registration) -> Iterator[_Finding]:
 
 
 def _numbers(registration: Registration) -> Iterator[_Finding]:
-    for field in ("partitions", "concurrency", "max_process_ms"):
-        yield field, _below(getattr(registration, field), 1), "below 1"
+    for field, most in (
+        ("partitions", MAX_PARTITIONS),
+        ("concurrency", MAX_CONCURRENCY),
+        ("max_process_ms", MAX_TIMEOUT_MS),
+    ):
+        yield field, _outside(getattr(registration, field), 1, most), f"not 1 to {most}"
     for field in ("weight", "cost", "rate_limit"):
-        yield field, _below(getattr(registration, field), 0), "below 0"
+        yield field, _outside(getattr(registration, field), 0, MAX_AMOUNT), f"not 0 to {MAX_AMOUNT:.0f}"
 
 
-def _below(number: float | None, least: int) -> bool:
-    return number is not None and number < least
+def _outside(number: float | None, least: float, most: float) -> bool:
+    """Whether it is no number from `least` to `most`; what is absent is fine, NaN is not."""
+    return number is not None and not (math.isfinite(number) and least <= number <= most)

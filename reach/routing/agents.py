@@ -74,7 +74,7 @@ class Agent:
     def free_slots(self, since_ms: int) -> int:
         """How many more messages its live, working instances can start now, as of their last beats."""
         return sum(
-            max(self.declared.concurrency - instance.beat.inflight, 0)
+            max(self.declared.concurrency - max(instance.beat.inflight, 0), 0)
             for instance in self.alive(since_ms)
             if instance.beat.state in {"ready", "busy"}
         )

@@ -7,6 +7,7 @@ from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
+from reach import ids
 from reach.envelope import records
 from reach.envelope.registration import RoutePolicy, StoredRegistration
 from reach.envelope.rules import BUILT_IN_TYPES
@@ -67,8 +68,8 @@ class CapabilityIndex:
 
     def setting(self, name: str, default: int) -> int:
         """A count or duration from `meta`; the default where there is none, or none that is a number."""
-        text = self.meta.get(name, "")
-        return int(text) if text.isascii() and text.isdigit() else default
+        number = ids.count_of(self.meta.get(name, ""))
+        return default if number is None else number
 
     def alive_since_ms(self, now_ms: int) -> int:
         """Instances that have not beaten since then are suspect."""

@@ -106,3 +106,12 @@ def test_new_instance_id() -> None:
 )
 def test_stable_name(template: str, name: str) -> None:
     assert ids.stable_name(template) == name
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("0", 0), (b"12", 12), ("9" * 15, 10**15 - 1), ("9" * 16, None), ("9" * 5_000, None), ("", None), (b"-1", None)]
+    + [(bad, None) for bad in ("1.5", " 1", "1\n", "\u0663", b"\xff")],
+)
+def test_a_count_that_stands_where_anybody_may_write(text: str | bytes, number: int | None) -> None:
+    assert ids.count_of(text) == number

@@ -1,5 +1,6 @@
 """The memory backend: its life, and what is kept to be read later."""
 
+from reach import ids
 from reach.backend.keys import KeySpace
 from reach.backend.memory_backend.agent import AgentSide
 from reach.backend.memory_backend.partition import MAX_EVENTS
@@ -8,10 +9,10 @@ from reach.backend.memory_backend.router import RouterSide
 from reach.backend.memory_backend.sender import SenderSide
 from reach.backend.memory_backend.side import Hook
 from reach.backend.memory_backend.store import STORES, Store
+from reach.envelope.registration import MAX_PARTITIONS
 from reach.errors import ConfigError
 
 EVENTS_AGE_MS = 24 * 3_600_000
-MAX_PARTITIONS = 16_384
 
 
 class MemoryBackend(SenderSide, RouterSide, AgentSide, RegistrySide):
@@ -46,9 +47,10 @@ class MemoryBackend(SenderSide, RouterSide, AgentSide, RegistrySide):
             return self._peek_hash(self._keys.meta()).get("partitions", b"1")
 
         stored = await self._step("open", step)
-        if not stored.isdigit() or not 1 <= int(stored) <= MAX_PARTITIONS:
+        number = ids.count_of(stored)
+        if number is None or not 1 <= number <= MAX_PARTITIONS:
             raise ConfigError(f"partitions of env {self.env} is {stored!r}, not a number from 1 to {MAX_PARTITIONS}")
-        self.partitions = int(stored)
+        self.partitions = number
 
     async def close(self) -> None:
         self._closed = True

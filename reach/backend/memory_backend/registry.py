@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import Literal
 
+from reach import ids
 from reach.backend.keys import GROUP_REGISTRARS, RedisType
 from reach.backend.memory_backend.side import Side
 from reach.backend.memory_backend.store import Hash, ZSet
@@ -249,7 +250,7 @@ class RegistrySide(Side):
 
     def _version(self) -> int:
         stored = self._peek_hash(self._keys.meta()).get("v", b"0")
-        return int(stored) if stored.isdigit() else 0
+        return ids.count_of(stored) or 0
 
     def _next_version(self) -> int:
         """Every change has the next number, so that a reader sees a gap and takes a new snapshot."""
@@ -302,7 +303,7 @@ def _change(entry_id: str, fields: Fields) -> Change:
     version = fields.get(b"v", b"")
     return Change(
         id=entry_id,
-        version=int(version) if version.isdigit() else 0,
+        version=ids.count_of(version) or 0,
         op=fields.get(b"op", b"").decode(errors="replace"),
         name=fields.get(b"n", b"").decode(errors="replace"),
         data=fields.get(b"d", b""),

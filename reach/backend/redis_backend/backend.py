@@ -3,6 +3,7 @@
 import logging
 from typing import Any
 
+from reach import ids
 from reach.backend.connection import Link
 from reach.backend.keys import KeySpace
 from reach.backend.redis_backend.agent import AgentSide
@@ -13,12 +14,12 @@ from reach.backend.redis_backend.sender import SenderSide
 from reach.backend.redis_backend.streams import LOST, code_of, pairs_of
 from reach.backend.scripts import script
 from reach.clock import Clock
+from reach.envelope.registration import MAX_PARTITIONS
 from reach.errors import BackendDenied, BackendError, ConfigError, ScriptFailed
 
 log = logging.getLogger("reach.backend")
 
 OLDEST = (7, 0)
-MAX_PARTITIONS = 16_384
 
 
 class RedisBackend(SenderSide, RouterSide, AgentSide, RegistrySide, RecordsSide):
@@ -63,9 +64,10 @@ class RedisBackend(SenderSide, RouterSide, AgentSide, RegistrySide, RecordsSide)
             return 1
         if reply is None:
             return 1
-        if not reply.isdigit() or not 1 <= int(reply) <= MAX_PARTITIONS:
+        number = ids.count_of(reply)
+        if number is None or not 1 <= number <= MAX_PARTITIONS:
             raise ConfigError(f"partitions of env {self.env} is {reply!r}, not a number from 1 to {MAX_PARTITIONS}")
-        return int(reply)
+        return number
 
 
 def _optional(reply: Any) -> Any:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
+from reach import ids
 from reach.backend.connection import Reply
 from reach.backend.keys import GROUP_REGISTRARS
 from reach.backend.redis_backend.side import Side
@@ -123,7 +124,7 @@ class RegistrySide(Side):
         settings = {_name(k): v.decode("utf-8", "replace") for k, v in pairs_of(meta).items()}
         version = settings.pop("v", "0")
         return Snapshot(
-            version=int(version) if version.isdecimal() else 0,
+            version=ids.count_of(version) or 0,
             cursor=last[0][0].decode() if last else "0-0",
             agents={_name(k): v for k, v in pairs_of(agents).items() if not v.startswith(TOMBSTONE)},
             routes={_name(k): v for k, v in pairs_of(routes).items()},
@@ -205,7 +206,7 @@ def _change(entry: Entry) -> Change:
     version = fields.get(b"v", b"")
     return Change(
         id=entry.id,
-        version=int(version) if version.isdigit() else 0,
+        version=ids.count_of(version) or 0,
         op=_name(fields.get(b"op", b"")),
         name=_name(fields.get(b"n", b"")),
         data=fields.get(b"d", b""),

@@ -1,9 +1,11 @@
 """weighted_random: drawn in proportion to the weight that each declares (the policy's own weights win); busy ones with a fifth of it."""
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from itertools import accumulate
 from random import Random
 
+from reach.envelope.registration import MAX_AMOUNT
 from reach.routing.agents import BUSY_SHARE, Agent
 from reach.routing.filters import View
 from reach.routing.message import Message
@@ -17,11 +19,13 @@ def select(candidates: Sequence[Agent], message: Message, view: View, memory: Me
     edges = list(accumulate(weight(agent, view) for agent in candidates))
     if edges[-1] <= 0:
         return [candidates[int(rng.random() * len(candidates))]]
-    point = rng.random() * edges[-1]
-    return [next(agent for agent, edge in zip(candidates, edges, strict=True) if point < edge)]
+    drawn = bisect_right(edges, rng.random() * edges[-1])
+    # Rounding may put the point on the very end: that is the last one with any weight.
+    return [candidates[min(drawn, bisect_left(edges, edges[-1]))]]
 
 
 def weight(agent: Agent, view: View) -> float:
-    """The share of one agent, never negative."""
-    own = max(view.policy.weights.get(agent.agent_id, agent.declared.weight), 0.0)
+    """The share of one agent, 0 to 1e6 whatever is stored: a sum that is not finite would bring down every router."""
+    own = view.policy.weights.get(agent.agent_id, agent.declared.weight)
+    own = min(own, MAX_AMOUNT) if own > 0 else 0.0
     return own * BUSY_SHARE if agent.state(view.alive_since_ms) == "busy" else own

@@ -1,12 +1,13 @@
 """A registration is judged whole: every problem, each with its code."""
 
 import json
+import math
 from typing import Any
 
 import pytest
 
 from reach.envelope import records
-from reach.envelope.registration import Accept, Capability, Registration, StoredRegistration, Tombstone
+from reach.envelope.registration import Accept, Capability, Registration, StoredRegistration, Tombstone, problems_of
 from reach.errors import RecordError, RegistrationRefused
 
 
@@ -87,7 +88,15 @@ def test_malformed(data: bytes) -> None:
         ({"partitions": True}, "bad_field", "partitions"),
         ({"concurrency": 0}, "bad_field", "concurrency"),
         ({"max_process_ms": 0}, "bad_field", "max_process_ms"),
+        ({"partitions": 16_385}, "bad_field", "partitions"),
+        ({"concurrency": 1_000_001}, "bad_field", "concurrency"),
+        ({"max_process_ms": 7 * 86_400_000 + 1}, "bad_field", "max_process_ms"),
         ({"weight": -1}, "bad_field", "weight"),
+        ({"weight": 1.7e308}, "bad_field", "weight"),
+        ({"cost": 1e7}, "bad_field", "cost"),
+        ({"rate_limit": 1e300}, "bad_field", "rate_limit"),
+        ({"capabilities": [{"name": "a", "cost": 1e300}]}, "bad_field", "capabilities[0].cost"),
+        ({"capabilities": [{"name": "a", "max_process_ms": 2**62}]}, "bad_field", "capabilities[0].max_process_ms"),
         ({"cost": -1}, "bad_field", "cost"),
         ({"rate_limit": -1}, "bad_field", "rate_limit"),
         ({"endpoint": ""}, "bad_field", "endpoint"),
@@ -110,6 +119,41 @@ def test_malformed(data: bytes) -> None:
 )
 def test_one_problem(changes: dict[str, Any], code: str, field: str) -> None:
     assert problems(fields(**changes)) == [(code, field)]
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+def test_numbers_that_are_none_are_problems(number: float) -> None:
+    declared = Registration(
+        agent_id="a",
+        instance_id="i",
+        weight=number,
+        cost=number,
+        rate_limit=number,
+        capabilities=(Capability(name="c", cost=number),),
+    )
+    assert {problem.field for problem in problems_of(declared, env="dev")} == {
+        "weight",
+        "cost",
+        "rate_limit",
+        "capabilities[0].cost",
+    }
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        b'{"weights":{"a":-1}}',
+        b'{"weights":{"a":1.7e308}}',
+        b'{"max_inbox":-1}',
+        b'{"timeouts":{"network_ms":0}}',
+        b'{"timeouts":{"total_ms":-5}}',
+        b'{"min_confidence":2}',
+        b'{"canary":{"schema":"s.v1","share":2}}',
+    ],
+)
+def test_a_policy_with_numbers_out_of_their_range_is_none(policy: bytes) -> None:
+    with pytest.raises(RecordError):
+        records.decode_policy(policy)
 
 
 def test_all_problems_at_once() -> None:

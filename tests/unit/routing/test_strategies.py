@@ -1,5 +1,6 @@
 """Every strategy keeps the contract: a part of those who fit, never nobody, one for scope one; and each its own promise."""
 
+import math
 from collections import Counter
 from random import Random
 
@@ -101,6 +102,26 @@ def test_a_busy_one_has_a_fifth_of_its_share() -> None:
 
 def test_where_nobody_has_weight_all_are_alike() -> None:
     assert shares(agents(2, weight=0.0), view()) == pytest.approx({"a0": 0.5, "a1": 0.5}, abs=0.011)
+
+
+@pytest.mark.parametrize("weight", [1.7e308, math.inf, math.nan, 5e-324])
+def test_weights_that_nobody_should_declare_bring_nobody_down(weight: float) -> None:
+    rng, memory, candidates = Random(3), Memory(), agents(3, weight=weight)
+    for seen in (view(), view(a0=weight, a1=weight, a2=weight)):
+        drawn = {STRATEGIES["weighted_random"](candidates, message(), seen, memory, rng)[0].agent_id for _ in range(99)}
+        assert len(drawn) > 1
+
+
+def test_a_draw_at_the_very_end_is_the_last_one_with_any_weight() -> None:
+    class Edge(Random):
+        def random(self) -> float:
+            return 1.0  # what rounding can make of a number just below
+
+    index = CapabilityIndex()
+    for agent_id, weight in (("a", 1.0), ("b", 1.0), ("c", 0.0)):
+        add(index, agent_id, "work", weight=weight)
+    chosen = STRATEGIES["weighted_random"](list(index.agents.values()), message(), view(), Memory(), Edge())
+    assert chosen[0].agent_id == "b"
 
 
 @pytest.mark.parametrize(
