@@ -135,10 +135,10 @@ class Inbox:
                 hands.setdefault(partition, {}).setdefault(lane, []).append(hand)
         return hands
 
-    def forget(self, taken: Taken) -> None:
+    def forget(self, partition: int, hand: str) -> None:
         """It is no longer ours: lost, cancelled or settled. Twice is once."""
         with self._lock:
-            self._held.pop((taken.partition, taken.hand), None)
+            self._held.pop((partition, hand), None)
 
     # ------------------------------------------------------------ settle
 
@@ -178,18 +178,26 @@ class Inbox:
         """Write the answers that wait, or wait for one. Cancelling is safe: what was not acknowledged is written again."""
         await self._work.wait()
         self._work.clear()
-        written = 0
+        batches = [(partition, waiting[:MAX_BATCH]) for partition, waiting in self._unsettled.items() if waiting]
         try:
-            for partition, waiting in list(self._unsettled.items()):
-                while waiting:
-                    batch = waiting[:MAX_BATCH]
-                    self._close(waiting, batch, await self._write(partition, batch))
-                    written += len(batch)
+            written = await asyncio.gather(
+                *(self._write(partition, batch) for partition, batch in batches), return_exceptions=True
+            )
         except BaseException:
             self._work.set()
-            self._give_up()
             raise
-        return {"settled": written}
+        errors = []
+        for (partition, batch), verdicts in zip(batches, written, strict=True):
+            if isinstance(verdicts, BaseException):
+                errors.append(verdicts)
+            else:
+                self._close(self._unsettled[partition], batch, verdicts)
+        if self.unsettled:
+            self._work.set()
+        if errors:
+            self._give_up()
+            raise errors[0]
+        return {"settled": sum(len(batch) for _, batch in batches)}
 
     async def _write(self, partition: int, batch: list[Unsettled]) -> Iterable[SettleVerdict]:
         try:
@@ -206,7 +214,7 @@ class Inbox:
     def _close(self, waiting: list[Unsettled], batch: list[Unsettled], verdicts: Iterable[SettleVerdict]) -> None:
         del waiting[: len(batch)]
         for item, verdict in zip(batch, verdicts, strict=True):
-            self.forget(item.taken)
+            self.forget(item.taken.partition, item.taken.hand)
             if not item.done.done():
                 item.done.set_result(verdict)
 
@@ -217,7 +225,7 @@ class Inbox:
             for item in late:
                 waiting.remove(item)
                 self._say("answer given up", item, None)
-                self.forget(item.taken)
+                self.forget(item.taken.partition, item.taken.hand)
                 item.done.set_result("unknown")
 
     def _say(self, event: str, item: Unsettled, error: ReachError | None) -> None:

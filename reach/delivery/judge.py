@@ -19,6 +19,7 @@ from reach.envelope.codec import DEFAULT_MAX_BYTES, decode
 from reach.envelope.ledger import Head, Leg, LegState
 from reach.envelope.message import Envelope, Timeouts, lane_of
 from reach.envelope.registration import RoutePolicy
+from reach.envelope.salvage import salvage
 from reach.errors import EnvelopeError
 from reach.routing.decide import Chooser, decide
 from reach.routing.filters import Unfit
@@ -255,6 +256,8 @@ class Judge:
             error = _addressed(error, envelope)
         elif case.reference is not None:
             error.msg_id = case.reference.msg_id
+        else:  # it brought a router down before it was read: its sender is told all the same
+            error = EnvelopeError(error.code, error.message, details=error.details, **salvage(case.data))
         receipt = refusal(error, at_ms=now_ms, durability=self._durability)
         is_send = case.entry.kind == "ingress"
         return Refuse(

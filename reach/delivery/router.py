@@ -291,8 +291,9 @@ class Router:
         log.error("buried", extra={"entry": case.entry.id, "stream": case.entry.stream, "error": reason})
         if not case.data:
             case.data = case.entry.fields.get(b"e", b"")
+        burial = self._judge.bury(case, reason, self._now_ms())
         try:
-            result = (await self._backend.route(partition, [self._judge.bury(case, reason, self._now_ms())]))[0]
+            result = (await self._backend.route(partition, [burial]))[0]
         except _NOT_ITS_FAULT:
             raise
         except BackendError as error:
@@ -300,7 +301,7 @@ class Router:
         if result.verdict == "error":
             log.error("not even buried", extra={"entry": case.entry.id, "error": result.error})
             await self._backend.finish_work(partition, [case.entry])
-        self._trail.buried(case, reason)
+        self._trail.buried(burial, reason)
 
 
 def soonest_ms(decision: Decision | None) -> int:

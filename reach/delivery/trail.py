@@ -2,7 +2,7 @@
 
 import msgspec
 
-from reach.backend.steps import Again, DueEvent, Record, RouteResult, Send
+from reach.backend.steps import Again, DueEvent, Record, Refuse, RouteResult, Send
 from reach.delivery.judge import Case, Reference
 from reach.delivery.retry import code_of
 from reach.envelope.ledger import Leg, LegState
@@ -51,10 +51,10 @@ class Trail:
         elif isinstance(case.decision, Again) and result.known != "silent":
             self._decided(case, case.decision, result, at_us, decided_us)
 
-    def buried(self, case: Case, reason: str) -> None:
+    def buried(self, burial: Refuse, reason: str) -> None:
         """An entry that could not be applied is among the dead letters."""
-        msg_id = case.envelope.msg_id if case.envelope is not None else case.reference.msg_id if case.reference else ""
-        self._hops.add(case.entry.partition, "message.dead", msg_id, code="backend.unavailable", chosen=reason[:200])
+        msg_id = burial.dead["m"].decode()
+        self._hops.add(burial.entry.partition, "message.dead", msg_id, code="backend.unavailable", chosen=reason[:200])
 
     def due(self, partition: int, event: DueEvent, correlation_id: str) -> None:
         """What `due` did to a leg."""

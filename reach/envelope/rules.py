@@ -209,6 +209,8 @@ def _check_target(envelope: Envelope, target: Target) -> None:
         problem = _pattern_problem(pattern)
         if problem is not None:
             _refuse(envelope, "target.bad_pattern", problem, field="process_order", pattern=pattern[:128])
+    # Accepted and not acted on, it would run everybody at once while the sender believes in an order.
+    _bad(envelope, "process_order", "this version of reach does not do stages yet")
 
 
 def _check_ids(envelope: Envelope) -> None:

@@ -125,20 +125,22 @@ class Runs:
         """Run it."""
         key = (taken.partition, taken.hand)
         if key in self._runs:
-            return  # handed over again while its first run is being given up: the lease brings it back
+            if self._runs[key].answered:  # handed over again while its first run is being given up: the lease brings it back
+                self._inbox.forget(*key)
+            return
         run = self._runs[key] = Run(taken, self._clock.monotonic_ms())
         run.task = self._tasks.start(self._run(run), f"run {taken.msg_id}")
         if run.task is None:
             self._runs.pop(key, None)
-            self._inbox.forget(taken)
+            self._inbox.forget(*key)
         self._on_change()
 
     def lost(self, partition: int, hand: str) -> None:
         """The ledger has taken it away: cancelled by its sender, or given to somebody else. Its result would be refused."""
+        self._inbox.forget(partition, hand)
         run = self._runs.get((partition, hand))
         if run is not None and run.claim():
             log.info("run lost", extra={"msg_id": run.taken.msg_id, "agent": self._inbox.agent_id})
-            self._inbox.forget(run.taken)
             run.cancel()
 
     def hand_back(self, taken: Taken, run: Run | None = None) -> None:
@@ -192,7 +194,7 @@ class Runs:
         finally:
             run.close()
             if not run.answered:
-                self._inbox.forget(taken)
+                self._inbox.forget(taken.partition, taken.hand)
             if run.busy is not None and not run.busy.done():
                 run.busy.add_done_callback(lambda _: self._free(taken))
             else:

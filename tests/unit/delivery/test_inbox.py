@@ -1,17 +1,19 @@
 """The agent's side of a message, against a real router and ledger on memory."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
-from reach.backend.steps import Answer, Taken
+from reach.backend.memory_backend import MemoryBackend, Store
+from reach.backend.steps import Answer, Settlement, SettleVerdict, Taken
 from reach.delivery.answers import make_answer
 from reach.delivery.inbox import GIVE_UP_AFTER_MS, Inbox
 from reach.envelope.records import encode_registration
 from reach.envelope.registration import Capability, Registration
 from reach.errors import BackendUnavailable, ScriptFailed
 from reach.testing import FaultyBackend, TestReach
+from tests.manual_clock import ManualClock
 
 DONE = make_answer("success", "ok", output=b"1")
 
@@ -79,8 +81,8 @@ async def test_what_is_held_is_known_by_its_hand_until_it_is_settled(hand: Hand)
     assert await hand.inbox.run_once() == {"settled": 1}
     assert await settling == "done"
     assert hand.inbox.holds() == {0: {"normal": [two.hand]}}
-    hand.inbox.forget(two)
-    hand.inbox.forget(two)
+    hand.inbox.forget(0, two.hand)
+    hand.inbox.forget(0, two.hand)
     assert hand.inbox.holds() == {}
 
 
@@ -190,3 +192,53 @@ async def test_what_one_partition_gave_is_not_lost_when_the_next_one_fails() -> 
             await inbox.wait(0)
         await raw.close()
         await backend.backend.close()
+
+
+class Slow(MemoryBackend):
+    """Writes no answer before it is let."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store=store)
+        self.asked: list[int] = []
+        self.let = asyncio.Event()
+        self.refuse = -1
+
+    async def settle(self, partition: int, agent_id: str, settlements: Sequence[Settlement]) -> list[SettleVerdict]:
+        self.asked.append(partition)
+        await self.let.wait()
+        if partition == self.refuse:
+            raise BackendUnavailable("this partition is away")
+        return ["done"] * len(settlements)
+
+
+def held_in(partition: int) -> Taken:
+    return Taken(partition, "normal", "1-1", "m", 0, 1, b"", 0, 30_000, 15_000)
+
+
+async def test_the_answers_of_all_partitions_are_written_side_by_side() -> None:
+    backend = Slow(Store(ManualClock()))
+    inbox = Inbox(backend, "one", "i1", ManualClock())
+    tasks = [asyncio.create_task(inbox.settle(held_in(partition), DONE)) for partition in (0, 1, 2)]
+    await asyncio.sleep(0)
+    writing = asyncio.create_task(inbox.run_once())
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert backend.asked == [0, 1, 2]
+    backend.let.set()
+    assert await writing == {"settled": 3}
+    assert [await task for task in tasks] == ["done"] * 3
+
+
+async def test_a_partition_that_is_away_does_not_hold_up_the_others() -> None:
+    backend = Slow(Store(ManualClock()))
+    backend.let.set()
+    backend.refuse = 0
+    inbox = Inbox(backend, "one", "i1", ManualClock())
+    tasks = [asyncio.create_task(inbox.settle(held_in(partition), DONE)) for partition in (0, 1)]
+    await asyncio.sleep(0)
+    with pytest.raises(BackendUnavailable):
+        await inbox.run_once()
+    assert (inbox.unsettled, await tasks[1]) == (1, "done")
+    backend.refuse = -1
+    assert await inbox.run_once() == {"settled": 1}
+    assert await tasks[0] == "done"

@@ -223,7 +223,11 @@ async def test_an_entry_that_brings_the_router_down_is_found_and_buried(bench: B
     assert sorted(bench.delivered()) == sorted([good, last])
     (letter,) = await bench.backend.dead_letters(0)
     assert poison.encode() in letter[1][b"e"]
+    assert letter[1][b"m"] == poison.encode()
     assert bench.waiting_entries() == 0
+    (receipt,) = await bench.receipts()
+    assert (receipt["msg_id"], receipt["code"], receipt["status"]) == (poison, "backend.unavailable", "retryable")
+    assert receipt["details"]["reason"] == "it brought a router down"
 
 
 async def test_a_leg_that_changes_every_time_is_let_lie_and_stops_nothing(bench: Bench) -> None:

@@ -112,14 +112,21 @@ def test_bad_field(changes: dict[str, object], field: str) -> None:
         {"needs": {"context_tokens": 0, "tier": "gold"}, "budget": {"hops": 0, "cost": 0, "tokens": 5}},
         {"traces": {"previous_hops": ["a"] * 32, "current_hop": -5, "traceparent": "anything"}},
         {"headers": {"a": "x" * 4095}},
-        {
-            "target": {"pattern": "group:g", "scope": "all"},
-            "process_order": [["agent_id:a", "capability:b"], ["intent:the rest"]],
-        },
     ],
 )
 def test_what_is_allowed(changes: dict[str, object]) -> None:
     check(raw(**changes))
+
+
+def test_stages_are_refused_as_long_as_nothing_acts_on_them() -> None:
+    error = refused(
+        raw(
+            target={"pattern": "group:g", "scope": "all"},
+            process_order=[["agent_id:a", "capability:b"], ["intent:the rest"]],
+        )
+    )
+    assert (error.code, error.details["field"]) == ("envelope.bad_field", "process_order")
+    assert "this version" in error.message
 
 
 @pytest.mark.parametrize("version", ["2.0", "0.9", "1", "1.", "1.x", "11.0", "", "v1.0", "1.0\n", "1.1234567890"])
