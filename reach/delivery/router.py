@@ -37,8 +37,9 @@ _NOT_ITS_FAULT = (BackendUnavailable, BackendFull, BackendDenied)
 class Router:
     """A service that serves some partitions. One run reads once and has everything that it read applied.
 
-    `now_ms` is the time of Redis, known once `ready` has returned; no clock of this machine decides anything. `ready` is awaited before anything is read: an index that has not
-    been loaded knows nobody, and would have every message wait or end. `on_wait` is told when something will be due in less than a second.
+    `now_ms` is the time of Redis, known once `ready` has returned; no clock of this machine decides anything. `ready` is awaited before
+    anything is read: an index that has not been loaded knows nobody, and would have every message wait or end. `on_wait` is told when
+    something will be due in less than a second.
     """
 
     name = "router"

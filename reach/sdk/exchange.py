@@ -90,11 +90,16 @@ class Exchange:
 
     # ------------------------------------------------------------ one message
 
-    def open(self, msg_id: str, *, sender: str, broadcast: bool, total_ms: int) -> Pending:
-        """Wait for a message from now on; it ends by total + 250 ms whatever happens. Give it back with `drop`."""
+    def open(self, msg_id: str, *, sender: str, broadcast: bool, total_ms: int, fixed: bool = False) -> Pending:
+        """Wait for a message from now on; it ends by total + 250 ms whatever happens. Give it back with `drop`.
+
+        `fixed`: the caller set total, so that neither a slow agent nor an older duplicate can make the wait longer.
+        """
         now = self.clock.monotonic_ms()
         partition = partition_of(msg_id, None, self.backend.partitions)
-        pending = Pending(msg_id, partition, sender=sender, broadcast=broadcast, deadline_at_ms=now + total_ms)
+        pending = Pending(
+            msg_id, partition, sender=sender, broadcast=broadcast, deadline_at_ms=now + total_ms, fixed=fixed
+        )
         pending.started_at_ms = now
         self._pending.setdefault(msg_id, []).append(pending)
         self._arm(pending)
@@ -172,15 +177,28 @@ class Exchange:
         ]
 
     def _extend(self, pending: Pending, deadline_at_ms: int) -> None:
-        if deadline_at_ms > pending.deadline_at_ms and not pending.done.done():
+        """The ledger has a later deadline than the caller knows."""
+        if deadline_at_ms <= pending.deadline_at_ms or pending.done.done():
+            return
+        if not pending.fixed:
             pending.close()
             pending.deadline_at_ms = deadline_at_ms
             self._arm(pending)
+            return
+        pending.goes_on = deadline_at_ms >= pending.deadline_at_ms + END_AFTER_MS
+        if not pending.goes_on:  # it was accepted a little late: the ledger may still end it in time
+            left_ms = deadline_at_ms - self.clock.monotonic_ms()
+            pending.timers.append(self.clock.call_later(left_ms, lambda: self._start(pending, self._ask)))
 
     def _end_late(self, pending: Pending) -> None:
         after_ms = self.clock.monotonic_ms() - pending.started_at_ms
-        text = "no receipt within the caller's total" + ("" if pending.accepted else "; it was never accepted")
-        self._end(pending, "timeout.total", text, waited_ms=after_ms)
+        text = "no receipt within the caller's total"
+        if pending.goes_on:
+            text += "; the message goes on, by the deadline of whoever sent it first"
+            self._end(pending, "timeout.total", text, waited_ms=after_ms, goes_on=True)
+        else:
+            text += "" if pending.accepted else "; it was never accepted"
+            self._end(pending, "timeout.total", text, waited_ms=after_ms)
 
     def _end(self, pending: Pending, code: str, message: str, **details: object) -> None:
         pending.end(code, message, at_ms=self.clock.wall_ms(), durability=self.backend.durability, **details)
@@ -196,9 +214,24 @@ class Exchange:
         if report.deadline_at_ms > report.now_ms:
             self._extend(pending, asked_at_ms + report.deadline_at_ms - report.now_ms)
         else:
-            await self._look(pending)
+            await self._read_record(pending)
 
-    async def _look(self, pending: Pending) -> None:
+    def _look(self, pending: Pending) -> None:
+        """Have the record read. One reading at a time: asked for again meanwhile, once more after it, since it may have come before."""
+        pending.looks += 1
+        if pending.looks == 1:
+            self._start(pending, self._read_until_fresh)
+
+    async def _read_until_fresh(self, pending: Pending) -> None:
+        try:
+            while pending.looks and not pending.done.done():
+                asked = pending.looks
+                await self._read_record(pending)
+                pending.looks -= asked
+        finally:
+            pending.looks = 0
+
+    async def _read_record(self, pending: Pending) -> None:
         record = await self.backend.inspect(pending.partition, pending.msg_id)
         if record is not None:
             pending.take_record(record, decode_receipt)
@@ -219,7 +252,7 @@ class Exchange:
     def _on_back(self) -> None:
         """After a loss: what was written meanwhile may lie in no mailbox, so every record is read."""
         for pending in [p for waiting in self._pending.values() for p in waiting]:
-            self._start(pending, self._look)
+            self._look(pending)
 
     def _on_entry(self, entry: MailEntry) -> None:
         try:
@@ -234,8 +267,8 @@ class Exchange:
         for pending in list(self._pending.get(receipt.msg_id, ())):
             if pending.take_receipt(receipt):
                 self._delivered(partition, pending, receipt)
-            if pending.unsure:
-                self._start(pending, self._look)
+            if pending.unsure and not pending.looks:
+                self._look(pending)
 
     def _on_notice(self, notice: Notice) -> None:
         if notice.notice in ("registered", "refused", "done"):

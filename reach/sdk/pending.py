@@ -28,14 +28,19 @@ class Progress(msgspec.Struct, frozen=True):
 class Pending:
     """What is known of a message that was, or is being, sent. The first terminal receipt per leg of its round wins."""
 
-    def __init__(self, msg_id: str, partition: int, *, sender: str, broadcast: bool, deadline_at_ms: int) -> None:
-        """`deadline_at_ms`: total, by the monotonic clock of the process."""
+    def __init__(
+        self, msg_id: str, partition: int, *, sender: str, broadcast: bool, deadline_at_ms: int, fixed: bool = False
+    ) -> None:
+        """`deadline_at_ms`: total, by the monotonic clock of the process. `fixed`: the caller set it, and nothing raises it."""
         self.msg_id = msg_id
         self.partition = partition
         self.sender = sender
         self.broadcast = broadcast
         self.started_at_ms = 0
         self.deadline_at_ms = deadline_at_ms
+        self.fixed = fixed
+        self.goes_on = False  # the ledger has a later deadline than this caller
+        self.looks = 0  # readings of the record that were asked for and are not done
         self.fingerprint = ""
         self.correlation_id = ""
         self.traceparent: str | None = None

@@ -125,7 +125,9 @@ class Runs:
         """Run it."""
         key = (taken.partition, taken.hand)
         if key in self._runs:
-            if self._runs[key].answered:  # handed over again while its first run is being given up: the lease brings it back
+            if self._runs[
+                key
+            ].answered:  # handed over again while its first run is being given up: the lease brings it back
                 self._inbox.forget(*key)
             return
         run = self._runs[key] = Run(taken, self._clock.monotonic_ms())

@@ -160,6 +160,7 @@ class Sending:
             sender=sender_of(origin.source),
             broadcast=scope == "all",
             total_ms=DEFAULT_TOTAL_MS if total_ms is None else total_ms,
+            fixed=total_ms is not None,
         )
 
     async def _deliver(self, pending: Pending, target: str, body: object, scope: Scope, options: Options) -> None:

@@ -13,6 +13,9 @@ from reach import (
     Status,
 )
 from reach.backend.memory_backend import MemoryBackend
+from reach.backend.steps import MailEntry
+from reach.envelope.receipt import ReceiptRecord
+from reach.envelope.records import encode_receipt
 from reach.errors import BackendDenied, BackendFull
 from reach.testing import TestReach
 from tests.unit.sdk.shops import Order, client_of, key_with, shop
@@ -146,6 +149,68 @@ async def test_a_message_that_no_router_ever_sees_ends_locally() -> None:
         assert receipt.code == "timeout.total"
         assert receipt.details["local"] is True
         assert receipt.details["accepted"] is True
+
+
+async def test_who_set_a_timeout_waits_no_longer_for_a_duplicate_of_somebody_elses() -> None:
+    async with TestReach(shop()) as bus:
+        first = asyncio.create_task(bus.request("refund", Order("slow"), key="k", timeout=60))
+        await bus.settle()
+        async with Reach(bus.place, agent_id="test") as other:
+            await other.start()
+            second = asyncio.create_task(other.request("refund", Order("slow"), key="k", timeout=1))
+            third = asyncio.create_task(other.request("refund", Order("slow"), key="k"))
+            await bus.advance(1.2)
+            assert not second.done()
+            await bus.advance(0.1)
+            assert second.done()
+            receipt = await second
+            assert (receipt.status, receipt.code) == (Status.RETRYABLE, "timeout.total")
+            assert receipt.details == {"waited_ms": 1250, "goes_on": True, "local": True, "accepted": True}
+            assert "goes on" in (receipt.error_message or "")
+            await bus.advance(45)
+            assert not first.done()
+            assert not third.done()  # it set none, and waits as long as the message lives
+            await bus.advance(15)
+            assert (await first).code == (await third).code == "timeout.total"
+            assert "local" not in (await third).details
+
+
+async def test_a_message_that_was_accepted_late_ends_by_the_ledger_where_that_is_in_time() -> None:
+    async with TestReach(shop()) as bus:
+        client_of(bus).pause()
+        task = asyncio.create_task(bus.request("capability:refund", Order("slow"), timeout=2))
+        await bus.advance(0.14)
+        client_of(bus).resume()
+        await bus.settle()
+        await bus.stop_router()
+        await bus.advance(2.2)
+        receipt = await task
+        assert receipt.code == "timeout.total"
+        assert receipt.details == {"state": "running"}  # the ledger says it
+
+
+async def test_many_receipts_before_the_notice_ask_the_ledger_once_at_a_time() -> None:
+    async with TestReach() as bus:
+        exchange = bus.reach.origin.exchange
+        pending = exchange.open("m", sender="me", broadcast=True, total_ms=1_000)
+        calls = client_of(bus).calls
+        client_of(bus).pause()
+        before = len(calls)
+        for leg in range(50):
+            data = encode_receipt(ReceiptRecord(msg_id="m", status=Status.SUCCESS, code="ok", leg=leg))
+            exchange.mailbox.on_entry(MailEntry(0, f"{leg + 1}-1", "receipt", data))
+        await bus.settle()
+        client_of(bus).resume()
+        await bus.settle()
+        assert calls[before:].count("inspect") == 1
+        assert (pending.unsure, pending.looks) == (True, 0)
+        client_of(bus).fail("inspect")
+        data = encode_receipt(ReceiptRecord(msg_id="m", status=Status.SUCCESS, code="ok", leg=50))
+        for number in range(2):  # a look that failed leaves the way free for the next one
+            exchange.mailbox.on_entry(MailEntry(0, f"60-{number}", "receipt", data))
+            await bus.settle()
+        assert calls[before:].count("inspect") == 3
+        exchange.drop(pending)
 
 
 async def test_an_agent_that_needs_longer_raises_the_callers_total() -> None:
