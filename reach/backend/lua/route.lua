@@ -10,6 +10,7 @@
 -- INCLUDE closing
 -- INCLUDE giving_back
 -- INCLUDE placing
+-- INCLUDE duplicates
 -- INCLUDE sending
 -- INCLUDE deciding_again
 -- INCLUDE hostile_ids

@@ -19,11 +19,16 @@
 -- INCLUDE giving_back
 local agent = ARGV[1]
 
-local function discard(h)
+-- Only this message's own entry: ids are unique within a stream, and another lane may have the same one.
+local function discard(m, l, h)
   for _, lane in ipairs({'high', 'normal', 'low'}) do
     local key = P .. 'inbox:' .. agent .. ':' .. lane
-    redis.pcall('XACK', key, 'agent', h)
-    redis.pcall('XDEL', key, h)
+    local x = redis.pcall('XRANGE', key, h, h)
+    local f = not x.err and x[1] and x[1][2]
+    if f and f[2] == m and tonumber(f[4]) == l then
+      redis.pcall('XACK', key, 'agent', h)
+      redis.pcall('XDEL', key, h)
+    end
   end
 end
 
@@ -32,11 +37,11 @@ local function settle(m, l, h, instance, status, code, core, details, wait)
   local r = load(m)
   local L = r and not r.head.tomb and leg(r, l)
   if not L then
-    discard(h)
+    discard(m, l, h)
     return 'unknown'
   end
   if L.h ~= h or L.a ~= agent then
-    discard(h)
+    discard(m, l, h)
     return 'stale'
   end
   local mine = instance == '' or L.i == instance

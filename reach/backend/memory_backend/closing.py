@@ -72,7 +72,7 @@ def close_leg(
     """End the leg with its one terminal receipt. `ran`: by the result of a run that is not counted in `attempt` yet."""
     measure(part, record, number)
     leg = record.legs[number]
-    if leg.agent and leg.hand != "0":
+    if leg.state in {LegState.QUEUED, LegState.RUNNING}:  # else its entry is gone, and the id may be another's
         part.discard(leg.agent, record.head.lane, leg.hand)
     record.change(
         number,

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from reach.backend.memory_backend.closing import lapse_leg, own_answer, receipt_text
+from reach.backend.memory_backend.closing import lapse_leg
+from reach.backend.memory_backend.duplicates import Opening, attach, post_stored, reopens, to_open
 from reach.backend.memory_backend.partition import AHEAD_MS, Partition
 from reach.backend.memory_backend.placing import is_large, obstacle, place, post_routed
 from reach.backend.memory_backend.store import MessageRecord
@@ -13,7 +14,6 @@ from reach.backend.steps import Again, Decision, Plan, Refuse, RouteResult, Send
 from reach.envelope.ledger import Head, Leg, LegState
 from reach.errors import BackendError
 
-MAX_CALLERS = 4
 MAX_MOVES = 2
 
 SKIPPED = RouteResult("skipped")
@@ -68,12 +68,14 @@ def _refuse(part: Partition, decision: Refuse) -> RouteResult:
 
 
 def _send(part: Partition, decision: Send) -> RouteResult:
-    """A new message, a duplicate, or the send that meets the tombstone of its cancel."""
+    """A new message, a duplicate, a new round, or the send that meets the tombstone of its cancel."""
     old = part.load(decision.msg_id)
-    if old is not None and not old.head.tombstone:
+    tombstone = old.head if old is not None and old.head.tombstone else None
+    old = old if tombstone is None else None
+    if old is not None and not reopens(old, decision):
         if not part.acknowledge(decision.entry.stream, decision.entry.id):
             return SKIPPED
-        return RouteResult("done", known=_duplicate(part, decision, old))
+        return RouteResult("done", known=attach(part, decision, old))
     if decision.head.scope == "one":
         if not decision.plans:
             raise BackendError("a decision without a plan", details={"msg_id": decision.msg_id})
@@ -82,25 +84,31 @@ def _send(part: Partition, decision: Send) -> RouteResult:
             return RouteResult(why)
     if not part.acknowledge(decision.entry.stream, decision.entry.id):
         return SKIPPED
+    openings = to_open(decision, old)
+    kept = dict(old.legs) if old is not None and decision.head.scope == "all" else {}
+    record = MessageRecord(_timed(part, decision, len(openings), len(kept) or len(openings)), kept)
     part.drop_envelope(decision.msg_id)  # of a record that was forgotten: other content, maybe
-    record = MessageRecord(_timed(part, decision), {n: Leg(LegState.NEW) for n in range(len(decision.plans))})
     head = record.head
-    if old is not None and old.head.sender == head.sender and head.round <= old.head.round:
-        for number in record.legs:
+    if tombstone is not None and tombstone.sender == head.sender and head.round <= tombstone.round:
+        for number in openings:
+            record.legs[number] = Leg(LegState.NEW)
             message = "cancelled before it was routed"
             lapse_leg(part, decision.msg_id, record, number, LegState.DONE, "cancelled", message)
         hands, known = [], "tombstone"
     else:
         if is_large(record, decision.envelope):
             part.keep_envelope(decision.msg_id, head, decision.envelope)
-        hands, known = [_first_place(part, decision, record, number) for number in record.legs], ""
+        hand = "0" if old is None else f"0-{head.round}"
+        hands, known = [_open(part, decision, record, n, opening, hand) for n, opening in openings.items()], ""
     part.save(decision.msg_id, record)
     if decision.notice and decision.reply_to:
         post_routed(part, decision.msg_id, record, decision.reply_to, decision.notice)
+    if kept and decision.reply_to:
+        post_stored(part, record, decision.reply_to, leave_out=openings)
     return RouteResult("done", hands=tuple(hands), known=known)
 
 
-def _timed(part: Partition, decision: Send) -> Head:
+def _timed(part: Partition, decision: Send, open_legs: int, legs: int) -> Head:
     """The head with its moments. An entry id from the future counts as now."""
     head = decision.head
     accepted_at_ms = min(parse_id(decision.entry.id)[0], part.now_ms)
@@ -110,48 +118,23 @@ def _timed(part: Partition, decision: Send) -> Head:
         accepted_at_ms=accepted_at_ms,
         first_at_ms=start_ms + head.ttl_ms,
         total_at_ms=start_ms + head.total_ms,
-        open=len(decision.plans),
-        legs=len(decision.plans),
+        open=open_legs,
+        legs=legs,
         mailboxes=(decision.reply_to,) if decision.reply_to else head.mailboxes,
     )
 
 
-def _first_place(part: Partition, decision: Send, record: MessageRecord, number: int) -> str:
-    plan = decision.plans[number]
-    if plan.agent:
-        record.change(number, agent=plan.agent)
+def _open(part: Partition, decision: Send, record: MessageRecord, number: int, opening: Opening, hand: str) -> str:
+    """Begin a leg. In a new round `hand` is a fresh token that no entry has: nothing of the former round matches it."""
+    record.legs[number] = Leg(LegState.NEW, agent=opening.agent, hand=hand)
+    plan = opening.plan
+    if plan is None:
+        message = "its agent is not among those that fit any more"
+        lapse_leg(part, decision.msg_id, record, number, LegState.DONE, "agent.lost", message)
+        return ""
     if record.head.scope == "all" and obstacle(part, record.head, plan) == "full":
         plan = Plan("delay", agent=plan.agent, wait_ms=1000)  # a full leg of a broadcast waits, the others go on
     return place(part, decision.msg_id, record, number, plan, decision.envelope)
-
-
-def _duplicate(part: Partition, decision: Send, record: MessageRecord) -> str:
-    """What the message is known as. Of another sender's message, or of one with other content, nothing is shown."""
-    head = record.head
-    if (head.fingerprint, head.sender) != (decision.head.fingerprint, decision.head.sender):
-        _answer(part, decision, "failed", "envelope.id_conflict", "another message has this msg_id")
-        return "conflict"
-    if not decision.reply_to:
-        return "duplicate"
-    if decision.reply_to not in head.mailboxes:
-        if len(head.mailboxes) >= MAX_CALLERS:
-            _answer(part, decision, "retryable", "overloaded", "four callers wait for this message already")
-            return "overloaded"
-        record.change_head(mailboxes=(*head.mailboxes, decision.reply_to))
-        part.save(decision.msg_id, record)
-    post_routed(part, decision.msg_id, record, decision.reply_to, decision.notice)
-    for number, leg in sorted(record.legs.items()):
-        if leg.finished_at_ms:
-            receipt = receipt_text(record.head, number, leg, leg.finished_at_ms, stored=True)
-            part.post(decision.reply_to, b"r", receipt)
-    return "duplicate"
-
-
-def _answer(part: Partition, decision: Send, status: str, code: str, message: str) -> None:
-    """A receipt for a send that has no leg of its own."""
-    if decision.reply_to:
-        leg = Leg(LegState.NEW, core=own_answer(status, code, message))
-        part.post(decision.reply_to, b"r", receipt_text(decision.head, 0, leg, part.now_ms, stored=False))
 
 
 # -------------------------------------------------------------------- an entry of the internal door

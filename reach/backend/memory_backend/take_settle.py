@@ -124,10 +124,10 @@ def _settle(part: Partition, agent: str, settlement: Settlement) -> SettleVerdic
     record = part.load(msg_id)
     leg = record.legs.get(number) if record is not None else None
     if record is None or leg is None:
-        _discard_everywhere(part, agent, settlement.hand)
+        _discard_own(part, agent, settlement)
         return "unknown"
     if leg.hand != settlement.hand or leg.agent != agent:
-        _discard_everywhere(part, agent, settlement.hand)
+        _discard_own(part, agent, settlement)
         return "stale"
     same_instance = not settlement.instance or settlement.instance == leg.instance
     if leg.state == LegState.QUEUED:
@@ -165,9 +165,15 @@ def _catch_up(part: Partition, record: MessageRecord, number: int, settlement: S
     )
 
 
-def _discard_everywhere(part: Partition, agent: str, hand: str) -> None:
+def _discard_own(part: Partition, agent: str, settlement: Settlement) -> None:
+    """Only this message's own entry: ids are unique within a stream, and another lane may have the same one."""
     for lane, _ in part.lanes(agent):
-        part.discard(agent, lane, hand)
+        inbox = part.inbox(agent, lane)
+        entry = inbox.get(settlement.hand) if inbox is not None else None
+        if entry is None or entry.get(b"m") != settlement.msg_id.encode():
+            continue
+        if entry.get(b"l") == str(settlement.leg).encode():
+            part.discard(agent, lane, settlement.hand)
 
 
 def _is_object(text: str) -> bool:

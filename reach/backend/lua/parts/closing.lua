@@ -46,9 +46,9 @@ local function close(r, l, L, state, core, details, run)
   local H = r.head
   L.as = (L.n or 0) + (run and 1 or 0)
   measure(r, L)
+  if L.st == 'queued' or L.st == 'running' then drop(r, L) end -- else its hand is an entry that is gone, and the id may be another's
   L.st, L.rc, L.dt, L.fi, L.w = state, core, details, now, nil
   touch(r, l)
-  drop(r, L)
   H.op = H.op - 1
   if H.op <= 0 then
     redis.pcall('ZREM', P .. 'due', r.m)

@@ -1,35 +1,4 @@
--- An ingress entry: a new message, a duplicate, or the send that meets the tombstone of its cancel. Needs placing.
-local function answer(d, status, code, message)
-  if d.r ~= '' then
-    post(d.r, 'r', text({head = d.H}, 0, {rc = made(status, code, message)}, false))
-  end
-end
-
-local function duplicate(r, d)
-  local H = r.head
-  if H.fp ~= d.H.fp or H.s ~= d.H.s then
-    answer(d, 'failed', 'envelope.id_conflict', 'another message has this msg_id')
-    return {'done', 'conflict'}
-  end
-  if d.r == '' then return {'done', 'duplicate'} end
-  H.rt = H.rt or {}
-  local there = false
-  for _, box in ipairs(H.rt) do there = there or box == d.r end
-  if not there then
-    if #H.rt >= 4 then
-      answer(d, 'retryable', 'overloaded', 'four callers wait for this message already')
-      return {'done', 'overloaded'}
-    end
-    H.rt[#H.rt + 1] = d.r
-    save(r)
-  end
-  routed(r, d.r, d.o)
-  for l = 0, H.ls - 1 do
-    local L = leg(r, l)
-    if L.fi then post(d.r, 'r', text(r, l, L, true)) end
-  end
-  return {'done', 'duplicate'}
-end
+-- An ingress entry: a new message, the send that meets the tombstone of its cancel, or a new round. Needs placing, duplicates.
 
 -- Scope all goes on without a leg whose inbox is missing, and lets one wait whose inbox is full.
 local function adjusted(r, p)
@@ -39,8 +8,9 @@ local function adjusted(r, p)
 end
 
 local function send(d, e)
-  local old = load(d.m)
-  if old and not old.head.tomb then
+  local old, tomb = load(d.m), nil
+  if old and old.head.tomb then old, tomb = nil, old.head end
+  if old and not reopens(old, d) then
     if call('XACK', d.x, 'routers', d.id) == 0 then return {'skipped'} end
     return duplicate(old, d)
   end
@@ -53,23 +23,31 @@ local function send(d, e)
   if call('XACK', d.x, 'routers', d.id) == 0 then return {'skipped'} end
   H.at = math.min(tonumber(string.match(d.id, '^%d+')), now)
   local from = math.max(H.at, H.nb or 0)
-  H.fa, H.ta, H.op, H.ls = from + H.tt, from + H.to, #d.p, #d.p
+  H.fa, H.ta = from + H.tt, from + H.to
   if d.r ~= '' then H.rt = {d.r} end
+  local todo
+  todo, H.ls = to_open(r, d, old)
+  H.op = #todo
   call('DEL', r.key, P .. 'env:' .. d.m)
-  local out = {'done', ''}
-  for i, p in ipairs(d.p) do
-    local L = {st = 'new'}
-    if old and old.head.s == H.s and (H.ro or 1) <= (old.head.ro or 1) then
-      r.legs[i - 1] = L
-      lapse(r, i - 1, L, 'done', 'cancelled', 'cancelled before it was routed')
-      out[2] = 'tombstone'
+  local cancelled = tomb and tomb.s == H.s and (H.ro or 1) <= (tomb.ro or 1)
+  if r.all and #e * H.ls > 65536 and not cancelled then keep(r, e) end
+  local out = {'done', cancelled and 'tombstone' or ''}
+  for _, t in ipairs(todo) do
+    -- In a new round the hand is a fresh token that no entry has: nothing of the former round matches it.
+    local L = {st = 'new', h = old and '0-' .. H.ro or nil}
+    r.legs[t.l] = L
+    if t.a and t.a ~= '' and not cancelled then L.a = t.a end
+    if cancelled then
+      lapse(r, t.l, L, 'done', 'cancelled', 'cancelled before it was routed')
+    elseif t.p then
+      out[#out + 1] = place(r, t.l, L, r.all and adjusted(r, t.p) or t.p, e)
     else
-      if r.all and #e * H.ls > 65536 and i == 1 then keep(r, e) end
-      if p.agent and p.agent ~= '' then L.a = p.agent end
-      out[#out + 1] = place(r, i - 1, L, r.all and adjusted(r, p) or p, e)
+      lapse(r, t.l, L, 'done', 'agent.lost', 'its agent is not among those that fit any more')
+      out[#out + 1] = ''
     end
   end
   save(r)
   if d.o ~= '' and d.r ~= '' then routed(r, d.r, d.o) end
+  if old and r.all and d.r ~= '' then stored(r, d.r, todo) end
   return out
 end

@@ -1,0 +1,73 @@
+-- A message that the partition knows already: a caller attaches, or a greater round re-opens what ended retryable. Needs placing.
+local function answer(d, status, code, message)
+  if d.r ~= '' then
+    post(d.r, 'r', text({head = d.H}, 0, {rc = made(status, code, message)}, false))
+  end
+end
+
+-- The receipts of the legs that have ended, for one caller that comes late; not of those that were opened just now.
+local function stored(r, box, opened)
+  local fresh = {}
+  for _, t in ipairs(opened or {}) do fresh[t.l] = true end
+  for l = 0, r.head.ls - 1 do
+    local L = leg(r, l)
+    if L.fi and not fresh[l] then post(box, 'r', text(r, l, L, true)) end
+  end
+end
+
+local function duplicate(r, d)
+  local H = r.head
+  if H.fp ~= d.H.fp or H.s ~= d.H.s then
+    answer(d, 'failed', 'envelope.id_conflict', 'another message has this msg_id')
+    return {'done', 'conflict'}
+  end
+  if d.r == '' then return {'done', 'duplicate'} end
+  H.rt = H.rt or {}
+  local there = false
+  for _, box in ipairs(H.rt) do there = there or box == d.r end
+  if not there then
+    if #H.rt >= 4 then
+      answer(d, 'retryable', 'overloaded', 'four callers wait for this message already')
+      return {'done', 'overloaded'}
+    end
+    H.rt[#H.rt + 1] = d.r
+    save(r)
+  end
+  routed(r, d.r, d.o)
+  stored(r, d.r)
+  return {'done', 'duplicate'}
+end
+
+-- The status stands first in a core; one that does not begin so is none of ours and is not run again.
+local function ended_retryable(L) return L.fi and string.match(L.rc or '', '^{"status":"(%a+)"') == 'retryable' end
+
+local function reopens(r, d)
+  local H = r.head
+  if (d.H.ro or 1) <= (H.ro or 1) or H.op > 0 or H.fp ~= d.H.fp or H.s ~= d.H.s then return false end
+  for l = 0, H.ls - 1 do
+    if ended_retryable(leg(r, l)) then return true end
+  end
+  return false
+end
+
+-- The legs to be opened: all of a new message; of an old broadcast those that ended retryable, with the plan for their own agent.
+local function to_open(r, d, old)
+  local todo = {}
+  if not (old and r.all) then
+    for i, p in ipairs(d.p) do todo[i] = {l = i - 1, p = p, a = p.agent} end
+    return todo, #d.p
+  end
+  for l = 0, old.head.ls - 1 do
+    local L = leg(old, l)
+    r.legs[l] = L
+    touch(r, l)
+    if ended_retryable(L) then
+      local found = not L.a and d.p[1] or nil
+      for _, p in ipairs(d.p) do
+        if p.agent == L.a then found = p end
+      end
+      todo[#todo + 1] = {l = l, p = found, a = L.a or (found and found.agent)}
+    end
+  end
+  return todo, old.head.ls
+end

@@ -1,0 +1,89 @@
+"""A message that the partition knows already: a caller attaches, or a greater round re-opens what ended retryable."""
+
+import re
+from collections.abc import Container
+from typing import NamedTuple
+
+from reach.backend.memory_backend.closing import own_answer, receipt_text
+from reach.backend.memory_backend.partition import Partition
+from reach.backend.memory_backend.placing import post_routed
+from reach.backend.memory_backend.store import MessageRecord
+from reach.backend.steps import Plan, Send
+from reach.envelope.ledger import Leg, LegState
+
+MAX_CALLERS = 4
+
+#: The status stands first in a core; one that does not begin so is none of ours and is not run again.
+_RETRYABLE = re.compile(r'\{"status":"retryable"')
+
+
+class Opening(NamedTuple):
+    """A leg that begins. plan None: its agent is not among those that fit any more."""
+
+    agent: str
+    plan: Plan | None
+
+
+def attach(part: Partition, decision: Send, record: MessageRecord) -> str:
+    """What the message is known as. Of another sender's message, or of one with other content, nothing is shown."""
+    head = record.head
+    if not _same(record, decision):
+        _answer(part, decision, "failed", "envelope.id_conflict", "another message has this msg_id")
+        return "conflict"
+    if not decision.reply_to:
+        return "duplicate"
+    if decision.reply_to not in head.mailboxes:
+        if len(head.mailboxes) >= MAX_CALLERS:
+            _answer(part, decision, "retryable", "overloaded", "four callers wait for this message already")
+            return "overloaded"
+        record.change_head(mailboxes=(*head.mailboxes, decision.reply_to))
+        part.save(decision.msg_id, record)
+    post_routed(part, decision.msg_id, record, decision.reply_to, decision.notice)
+    post_stored(part, record, decision.reply_to)
+    return "duplicate"
+
+
+def post_stored(part: Partition, record: MessageRecord, mailbox: str, leave_out: Container[int] = ()) -> None:
+    """The receipts of the legs that have ended, for one caller that comes late."""
+    for number, leg in sorted(record.legs.items()):
+        if leg.finished_at_ms and number not in leave_out:
+            part.post(mailbox, b"r", receipt_text(record.head, number, leg, leg.finished_at_ms, stored=True))
+
+
+def reopens(record: MessageRecord, decision: Send) -> bool:
+    """Whether this is a new round of a message that has ended, and again can help."""
+    return (
+        decision.head.round > record.head.round
+        and record.head.open <= 0
+        and _same(record, decision)
+        and any(map(_ended_retryable, record.legs.values()))
+    )
+
+
+def to_open(decision: Send, old: MessageRecord | None) -> dict[int, Opening]:
+    """The legs to be opened: all of a new message; of an old broadcast those that ended retryable, each for its own agent."""
+    if old is None or decision.head.scope == "one":
+        return {number: Opening(plan.agent, plan) for number, plan in enumerate(decision.plans)}
+    by_agent: dict[str, Plan] = {plan.agent: plan for plan in decision.plans if plan.agent}
+    openings: dict[int, Opening] = {}
+    for number, leg in sorted(old.legs.items()):
+        if _ended_retryable(leg):
+            plan = by_agent.get(leg.agent) if leg.agent else next(iter(decision.plans), None)
+            openings[number] = Opening(leg.agent or (plan.agent if plan is not None else ""), plan)
+    return openings
+
+
+def _same(record: MessageRecord, decision: Send) -> bool:
+    head = decision.head
+    return (record.head.fingerprint, record.head.sender) == (head.fingerprint, head.sender)
+
+
+def _ended_retryable(leg: Leg) -> bool:
+    return bool(leg.finished_at_ms) and _RETRYABLE.match(leg.core) is not None
+
+
+def _answer(part: Partition, decision: Send, status: str, code: str, message: str) -> None:
+    """A receipt for a send that has no leg of its own."""
+    if decision.reply_to:
+        leg = Leg(LegState.NEW, core=own_answer(status, code, message))
+        part.post(decision.reply_to, b"r", receipt_text(decision.head, 0, leg, part.now_ms, stored=False))

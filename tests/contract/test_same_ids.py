@@ -1,0 +1,55 @@
+"""Ids are unique within a stream only: what one script writes into several lanes or inboxes has the same ids everywhere."""
+
+from reach.backend.steps import Again, Plan, Send
+from reach.envelope.ledger import LegState
+from tests.contract.drive import AGENT, BOX, ENVELOPE, TO_AGENT, Drive, head_of, new_id, retryable, success
+from tests.contract.places import KEYS
+
+
+async def twins(drive: Drive, *agents: str, lanes: tuple[str, str] = ("normal", "normal")) -> list[str]:
+    """Two messages that one script delivers in one millisecond: their hands are the same text."""
+    for _ in range(100):
+        msg_ids = [new_id(), new_id()]
+        sends = [
+            Send(await drive.entry(), msg_id, head_of(msg_id, lane=lane), (Plan("deliver", agent),), ENVELOPE, BOX)
+            for msg_id, agent, lane in zip(msg_ids, agents, lanes, strict=True)
+        ]
+        results = await drive.backend.route(0, sends)
+        if results[0].hands == results[1].hands:
+            return msg_ids
+        for msg_id in msg_ids:  # a millisecond began between the two
+            await drive.backend.cancel(0, msg_id, "sender-1", 1, 60_000)
+    raise AssertionError("no two hands of one millisecond in 100 tries")
+
+
+async def test_a_late_answer_takes_nobody_elses_entry_in_another_lane(drive: Drive) -> None:
+    lost, other = await twins(drive, AGENT, AGENT, lanes=("high", "normal"))
+    (taken,) = await drive.take(free=1)
+    assert taken.msg_id == lost
+    await drive.place.delete(KEYS.message(0, lost))
+    assert await drive.settle(taken, success()) == "unknown"
+    assert await drive.inbox(lane="high") == []
+    assert (await drive.taken()).msg_id == other
+
+
+async def test_a_stale_answer_takes_nobody_elses_entry(drive: Drive) -> None:
+    moved, other = await twins(drive, AGENT, AGENT, lanes=("high", "normal"))
+    (first,) = await drive.take(free=1)
+    assert first.msg_id == moved
+    await drive.settle(first, retryable())
+    assert (await drive.decide(await drive.asked_again(), TO_AGENT)).verdict == "done"
+    assert await drive.settle(first, success()) == "stale"
+    assert {each.msg_id for each in await drive.take()} == {moved, other}
+
+
+async def test_a_leg_that_ends_without_an_entry_takes_nobody_elses(drive: Drive) -> None:
+    await drive.backend.open_inbox(0, "a2")
+    ending, other = await twins(drive, AGENT, "a2")
+    taken = await drive.taken()
+    await drive.settle(taken, retryable())
+    entry = await drive.asked_again()
+    plan = Plan("finish", agent="a2", answer=retryable())
+    result = await drive.route(Again(entry, ending, 0, taken.hand, LegState.RETURNED, 1, plan))
+    assert result.verdict == "done"
+    (kept,) = await drive.take(agent="a2")
+    assert kept.msg_id == other
