@@ -130,12 +130,16 @@ class Taken(msgspec.Struct, frozen=True):
 
 
 class TakeResult(msgspec.Struct, frozen=True):
-    """`cursors` (per lane) are where the bell waits on. `gone`: a lane is missing; open the inbox and take again."""
+    """`cursors` (per lane) are where the bell waits on. `gone`: a lane is missing; open the inbox and take again.
+
+    `more`: not all of what should come again after a lost connection has come; the next take names what is held once more.
+    """
 
     taken: tuple[Taken, ...]
     cursors: dict[str, str]
     gone: bool = False
     expired: int = 0
+    more: bool = False
 
 
 class Settlement(msgspec.Struct, frozen=True):

@@ -57,13 +57,18 @@ class Inbox:
         self._unsure: set[int] = set()
         self._buffer: list[Taken] = []
         self._first = 0
+        self._turn = (
+            0  # how many messages this instance has been given: every eighth is looked for in the lowest lane first
+        )
         self._unsettled: dict[int, list[Unsettled]] = {}
         self._work = asyncio.Event()
 
     # ------------------------------------------------------------ take
 
     async def take(self, free: int) -> list[Taken]:
-        """Take at most `free` messages, from each partition in turn. Cancelling is not safe: what was taken would lie until its lease ends.
+        """Take at most `free` messages, from each partition in turn; fewer than there are where they are many or large.
+
+        Cancelling is not safe: what was taken would lie until its lease ends.
 
         Raises:
             BackendError: Nothing could be taken; what may have been is named by the next take.
@@ -88,15 +93,16 @@ class Inbox:
         for _ in range(2):
             unsure = partition in self._unsure
             held = self._hands_of(partition) if unsure else None
-            result = await self._backend.take(partition, self.agent_id, self.instance_id, free, held)
+            result = await self._backend.take(partition, self.agent_id, self.instance_id, free, held, turn=self._turn)
             if not result.gone:
                 break
             log.warning("inbox gone", extra={"agent": self.agent_id, "partition": partition})
             await self._backend.open_inbox(partition, self.agent_id)
         else:
             return
-        if unsure:
+        if unsure and not result.more:
             self._unsure.discard(partition)
+        self._turn += len(result.taken)
         with self._lock:
             for taken in result.taken:
                 self._held[partition, taken.hand] = taken.lane
@@ -113,8 +119,8 @@ class Inbox:
         Raises:
             BackendError: It could not be heard.
         """
-        if len(self._cursors) < self._backend.partitions:
-            return True
+        if self._unsure or len(self._cursors) < self._backend.partitions:
+            return True  # what comes again lies behind no cursor
         try:
             return await self._backend.ring(self.agent_id, self._cursors, block_ms)
         except BackendError:

@@ -31,6 +31,8 @@ from reach.routing.steps import (
 from reach.routing.strategies import STRATEGIES, Memory, strategy_for
 
 MAX_FANOUT = 1_000
+#: However much `max_fanout` in meta allows: one step writes all legs of a message, and holds up everybody while it does.
+MOST_FANOUT = 10_000
 MAX_MOVES = 2
 #: A leg that finds nobody looks again after so long, doubling; the end of a wait is never missed by more than the last step.
 FIRST_RECHECK_MS, LAST_RECHECK_MS = 200, 2_000
@@ -117,7 +119,7 @@ def _fan_out(message: Message, by: Chooser, view: View) -> Choice:
     sifted = sift(by.index.match(message.pattern), message, view, MEANT, preferences=())
     if not sifted.fits:
         return _nobody(message, None, sifted, view)
-    most = by.index.setting("max_fanout", MAX_FANOUT)
+    most = min(by.index.setting("max_fanout", MAX_FANOUT), MOST_FANOUT)
     if len(sifted.fits) > most:
         text = f"{len(sifted.fits)} agents match, at most {most} may"
         return _end(

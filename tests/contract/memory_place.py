@@ -95,6 +95,21 @@ class MemoryPlace:
     async def due(self) -> dict[str, int]:
         return dict(self._store.zset(KEYS.due(0)) or {})
 
+    async def acknowledge(self, key: str, group: str, entry_id: str) -> None:
+        found = self._stream(key).group(group)
+        assert found is not None
+        found.ack(entry_id)
+
+    async def lose_leg(self, key: str, leg: int) -> None:
+        record = self._store.record(key)
+        assert record is not None
+        del record.legs[leg]
+
+    async def consumers(self, key: str, group: str) -> set[str]:
+        found = self._stream(key).group(group)
+        assert found is not None
+        return set(found.consumers)
+
     def _stream(self, key: str) -> Stream:
         found = self._store.stream(key)
         assert found is not None, f"no stream {key}"

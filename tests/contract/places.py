@@ -85,6 +85,18 @@ class Place(Protocol):
         """The members of partition 0's due set and their moments."""
         ...
 
+    async def acknowledge(self, key: str, group: str, entry_id: str) -> None:
+        """XACK by hand."""
+        ...
+
+    async def lose_leg(self, key: str, leg: int) -> None:
+        """Take one leg out of a broadcast's record."""
+        ...
+
+    async def consumers(self, key: str, group: str) -> set[str]:
+        """The names that XINFO CONSUMERS gives."""
+        ...
+
 
 class RedisPlace:
     """A real server. Time is moved by rewriting every moment that is stored."""
@@ -194,6 +206,15 @@ class RedisPlace:
 
     async def due(self) -> dict[str, int]:
         return {m.decode(): int(at) for m, at in await self.raw.zrange(KEYS.due(0), 0, -1, withscores=True)}
+
+    async def acknowledge(self, key: str, group: str, entry_id: str) -> None:
+        await self.raw.xack(key, group, entry_id)
+
+    async def lose_leg(self, key: str, leg: int) -> None:
+        await self.raw.hdel(key, leg)
+
+    async def consumers(self, key: str, group: str) -> set[str]:
+        return {row["name"].decode() for row in await self.raw.xinfo_consumers(key, group)}
 
 
 _MOMENTS = {"at", "fa", "ta", "nb", "q", "tk", "al", "d", "u", "fi"}

@@ -21,6 +21,20 @@ async def late(drive: Drive) -> Drive:
 # ---------------------------------------------------------------- total and ttl
 
 
+async def test_one_call_does_so_much_and_no_more(drive: Drive) -> None:
+    for _ in range(4):
+        await drive.sent(*[Plan("delay", AGENT, wait_ms=1_000)] * 300, scope="all", reply_to="", total_ms=2_000)
+    await drive.place.pass_time(2_001)
+    reports = [await drive.backend.due(0) for _ in range(4)]
+    assert [(len(report.events), report.more) for report in reports] == [
+        (500, True),
+        (500, True),
+        (200, False),
+        (0, False),
+    ]
+    assert await drive.place.due() == {}
+
+
 async def test_the_total_ends_a_queued_message(drive: Drive) -> None:
     msg_id = await drive.sent(total_ms=5_000)
     await drive.place.pass_time(5_001)

@@ -86,6 +86,30 @@ async def test_a_large_inbox_is_closed_in_a_few_calls(drive: Drive) -> None:
     assert len(await drive.work("again")) == 30
 
 
+async def test_of_more_than_a_thousand_that_run_none_is_moved(drive: Drive) -> None:
+    await drive.sent(*[TO_AGENT] * 1_100, scope="all", reply_to="")
+    taken = [one for _ in range(11) for one in await drive.take(free=100)]
+    queued = await drive.sent()
+    assert await drive.backend.close_inbox(0, AGENT) is False
+    states = {(await drive.leg(one.msg_id, one.leg)).state for one in (taken[0], taken[999], taken[1_000], taken[-1])}
+    assert states == {LegState.RUNNING}
+    assert [entry.fields[b"m"] for entry in await drive.work("again")] == [queued.encode()]
+    assert len(await drive.place.entries(INBOX)) == 1_100
+    await drive.backend.cancel(0, taken[0].msg_id, "sender-1", 1, 0)
+    assert await drive.backend.close_inbox(0, AGENT) is True
+
+
+async def test_what_was_acknowledged_and_not_deleted_goes_back_when_nobody_works_there(drive: Drive) -> None:
+    """An agent without scripts that forgot its XDEL, and never told a result."""
+    msg_id, running = await drive.sent(), await drive.sent()
+    (first, second) = await drive.place.read_plain(INBOX, GROUP_AGENT, "plain", 2)
+    await drive.place.acknowledge(INBOX, GROUP_AGENT, first)
+    assert await drive.backend.close_inbox(0, AGENT) is False
+    await drive.place.acknowledge(INBOX, GROUP_AGENT, second)
+    assert await drive.backend.close_inbox(0, AGENT) is True
+    assert {(await drive.leg(each)).state for each in (msg_id, running)} == {LegState.RETURNED}
+
+
 async def test_junk_in_an_inbox_does_not_keep_it_open(drive: Drive) -> None:
     await drive.place.append(INBOX, {"junk": b"\xff"})
     await drive.place.append(INBOX, {"m": b"unknown", "l": b"0"})

@@ -1,5 +1,7 @@
 """take: hand over what may run, and nothing else."""
 
+import pytest
+
 from reach.backend.keys import GROUP_AGENT
 from reach.backend.steps import Plan
 from reach.envelope.ledger import LegState
@@ -165,6 +167,101 @@ async def test_what_a_plain_read_took_comes_again_too(drive: Drive) -> None:
     await drive.place.read_plain(INBOX, GROUP_AGENT, "i1")
     (again,) = (await drive.backend.take(0, AGENT, "i1", 10, [])).taken
     assert again.msg_id == msg_id
+
+
+async def test_of_more_than_a_thousand_that_are_held_the_others_come_again(drive: Drive) -> None:
+    await drive.sent(*[TO_AGENT] * 1_100, scope="all", reply_to="")
+    taken = [one for _ in range(11) for one in await drive.take(free=1_000)]
+    assert len(taken) == 1_100
+    result = await drive.backend.take(0, AGENT, "i1", 100, [one.hand for one in taken[:1_050]])
+    assert [one.leg for one in result.taken] == list(range(1_050, 1_100))
+    assert result.more is False
+
+
+async def test_what_does_not_fit_when_it_comes_again_is_told(drive: Drive) -> None:
+    for _ in range(3):
+        await drive.sent()
+    hands = [one.hand for one in await drive.take()]
+    first = await drive.backend.take(0, AGENT, "i1", 2, [])
+    assert ([one.hand for one in first.taken], first.more) == (hands[:2], True)
+    rest = await drive.backend.take(0, AGENT, "i1", 2, hands[:2])
+    assert ([one.hand for one in rest.taken], rest.more) == (hands[2:], False)
+
+
+# ---------------------------------------------------------------- a share for low
+
+
+@pytest.mark.parametrize("waiting", ["normal", "low"])
+async def test_every_eighth_message_is_of_the_lowest_lane_that_has_one(drive: Drive, waiting: str) -> None:
+    """One at a time, and always more in the lanes above: what waits below still comes."""
+    lanes = []
+    for _ in range(3):
+        await drive.sent(lane=waiting)
+    for turn in range(24):
+        await drive.sent(lane="high")
+        (taken,) = (await drive.backend.take(0, AGENT, "i1", 1, turn=turn)).taken
+        lanes.append(taken.lane)
+    assert [number for number, lane in enumerate(lanes, 1) if lane == waiting] == [8, 16, 24]
+    assert set(lanes) == {"high", waiting}
+
+
+async def test_the_share_is_the_same_in_one_call(drive: Drive) -> None:
+    for lane in ("high", "low"):
+        for _ in range(20):
+            await drive.sent(lane=lane)
+    lanes = [taken.lane for taken in (await drive.backend.take(0, AGENT, "i1", 16, turn=3)).taken]
+    assert [number for number, lane in enumerate(lanes, 1) if lane == "low"] == [5, 13]
+
+
+async def test_the_share_of_an_empty_lane_goes_to_the_others(drive: Drive) -> None:
+    for _ in range(10):
+        await drive.sent(lane="high")
+    assert len(await drive.take(free=10)) == 10
+
+
+# ---------------------------------------------------------------- how much one call gives
+
+
+async def test_one_call_gives_a_hundred_at_most(drive: Drive) -> None:
+    await drive.sent(*[TO_AGENT] * 150, scope="all", reply_to="")
+    first = await drive.backend.take(0, AGENT, "i1", 1_000)
+    assert len(first.taken) == 100
+    assert await drive.backend.ring(AGENT, {0: first.cursors}, 0) is True
+    assert len(await drive.take(free=1_000)) == 50
+
+
+async def test_one_call_gives_about_a_mebibyte(drive: Drive) -> None:
+    for _ in range(5):
+        await drive.sent(envelope=b"e" * 400_000)
+    first = await drive.backend.take(0, AGENT, "i1", 10)
+    assert len(first.taken) == 3
+    assert await drive.backend.ring(AGENT, {0: first.cursors}, 0) is True
+    assert len(await drive.take()) == 2
+
+
+async def test_one_call_gives_one_of_any_size(drive: Drive) -> None:
+    await drive.sent(envelope=b"e" * 3_000_000)
+    await drive.sent()
+    assert [len(taken.envelope) for taken in await drive.take()] == [3_000_000]
+    assert len(await drive.take()) == 1
+
+
+async def test_what_comes_again_is_bounded_too(drive: Drive) -> None:
+    for _ in range(5):
+        await drive.sent(envelope=b"e" * 400_000)
+    hands = [taken.hand for _ in range(2) for taken in await drive.take()]
+    result = await drive.backend.take(0, AGENT, "i1", 10, [])
+    assert ([taken.hand for taken in result.taken], result.more) == (hands[:3], True)
+
+
+async def test_a_call_looks_at_so_many_entries_and_no_more(drive: Drive) -> None:
+    """A lane full of what is over is cleared in a few calls, none of which holds up the others."""
+    await drive.sent(*[TO_AGENT] * 700, scope="all", reply_to="", ttl_ms=1_000)
+    await drive.place.pass_time(1_001)
+    first = await drive.backend.take(0, AGENT, "i1", 10)
+    assert (first.taken, first.expired) == ((), 300)
+    assert await drive.backend.ring(AGENT, {0: first.cursors}, 0) is True
+    assert sum([(await drive.backend.take(0, AGENT, "i1", 10)).expired for _ in range(2)]) == 400
 
 
 # ---------------------------------------------------------------- the bell

@@ -116,6 +116,15 @@ odd_takes = st.builds(
     st.sampled_from(("i1", "i1", "i2")),
     st.integers(0, 3),
     st.one_of(st.none(), st.integers(0, 2)),
+    st.sampled_from((0, 5, 6, 7)),
+)
+forgeries = st.builds(
+    move,
+    st.just("forge"),
+    agents,
+    st.sampled_from(("high", "normal", "low")),
+    messages,
+    st.sampled_from(("0", "nan", "-1", "1e0", "")),
 )
 plain_reads = st.builds(move, st.just("read_plain"), agents, st.sampled_from(("high", "normal", "low")))
 usual_settles = st.builds(move, st.just("settle"), picks, results, st.just("self"), st.just(-1))
@@ -206,6 +215,7 @@ odd = (
     cancels,
     openings,
     losses,
+    forgeries,
     pauses,
 )
 nothing: st.SearchStrategy[list[Move]] = st.just([])  # first, so that a failing walk shrinks to steps that do nothing

@@ -148,19 +148,26 @@ class World:
             25_000 if lie == "processing" else 0,
         )
 
-    async def take(self, agent: str, instance: str, free: int, keep: int | None) -> object:
+    async def take(self, agent: str, instance: str, free: int, keep: int | None, turn: int = 0) -> object:
         """`keep`: after a lost connection, only the newest so many hands are still held."""
         held = None
         if keep is not None:
             own = [hand.hand for hand in self.hands if (hand.agent, hand.instance) == (agent, instance)]
             held = own[len(own) - min(keep, len(own)) :]
-        result = await self.backend.take(0, agent, instance, free, held)
+        result = await self.backend.take(0, agent, instance, free, held, turn=turn)
         for each in result.taken:
             self.hands.append(Hand(agent, instance, each.lane, each.msg_id, each.leg, each.hand))
         return [
             (t.lane, t.msg_id, t.leg, t.attempt, t.envelope, self._ms(t.total_at_ms - t.now_ms), t.processing_ms)
             for t in result.taken
-        ] + [(result.gone, result.expired)]
+        ] + [(result.gone, result.expired, result.more)]
+
+    async def forge(self, agent: str, lane: str, message: int, leg: str) -> object:
+        """Somebody writes into an inbox what no route has written."""
+        key = KEYS.inbox(0, agent, lane)
+        if await self.place.type_of(key) == "stream":
+            await self.place.append(key, {"m": msg_id_of(message).encode(), "l": leg.encode(), "e": b"x"})
+        return None
 
     async def read_plain(self, agent: str, lane: str) -> object:
         """An agent without scripts reads one entry."""
@@ -171,6 +178,8 @@ class World:
         entries = dict(await self.place.entries(key))
         for hand in ids:
             fields = entries[hand]
+            if not fields[b"l"].isdigit():
+                continue  # forged
             self.hands.append(Hand(agent, "plain", lane, fields[b"m"].decode(), int(fields[b"l"]), hand))
         return len(ids)
 

@@ -7,22 +7,23 @@
 -- ARGV tomb_ms integer how long a tombstone stays, at least 60000
 -- RETURNS what (cancelled tombstone ended denied newer), legs closed
 -- REPEAT ended, or tombstone
+-- INCLUDE start
 -- INCLUDE record
 -- INCLUDE closing
-local m, sender, round = ARGV[1], ARGV[2], tonumber(ARGV[3])
+local m, sender, round, tomb_ms = ARGV[1], ARGV[2], number(ARGV[3]) or 1, math.max(number(ARGV[4]) or 0, 60000)
 local r = load(m)
 if not r or (r.head.tomb and r.head.s ~= sender) then
   if r then return {'denied', 0} end
   local head = {tomb = true, s = sender, ro = round, fp = '', sc = 'one', la = 'normal', tt = 0, ne = 0, pr = 0, to = 0, ma = 1, j = ''}
   call('DEL', P .. 'm:' .. m)
-  call('SET', P .. 'm:' .. m, cmsgpack.pack({head}), 'PX', math.max(tonumber(ARGV[4]), 60000))
+  call('SET', P .. 'm:' .. m, cmsgpack.pack({head}), 'PX', tomb_ms)
   return {'tombstone', 0}
 end
 local H = r.head
 if H.s ~= sender then return {'denied', 0} end
 if H.tomb then
   H.ro = math.max(H.ro or 1, round)
-  call('SET', r.key, cmsgpack.pack({H}), 'PX', math.max(tonumber(ARGV[4]), 60000))
+  call('SET', r.key, cmsgpack.pack({H}), 'PX', tomb_ms)
   return {'tombstone', 0}
 end
 if (H.ro or 1) > round then return {'newer', 0} end

@@ -4,6 +4,7 @@
 -- ARGV msg_id text '' = everything that is due, at most 100 messages; else a caller's: its total and ttl only, no tick, no lease
 -- RETURNS now, more 0|1, next moment or 0, grace_until, the caller's deadline or 0, then a list per leg: msg_id, leg, what, agent, instance, attempt, code
 -- REPEAT nothing, until the next moment
+-- INCLUDE start
 -- INCLUDE record
 -- INCLUDE closing
 -- INCLUDE giving_back
@@ -18,8 +19,8 @@ local function ticked()
   local key = P .. 'tick'
   local t = redis.pcall('HMGET', key, 'last', 'until', 'start')
   if t.err then t = {} end
-  local last, start = tonumber(t[1] or nil), tonumber(t[3] or 0) or 0
-  grace_until = math.min(tonumber(t[2] or 0) or 0, now + 15000)
+  local last, start = number(t[1]), number(t[3]) or 0
+  grace_until = math.min(number(t[2]) or 0, now + 15000)
   local gap = not last or last > now or now - last > 3000
   if gap and (not last or last > now or now - last > 5000 or now - start >= 30000 or start > now) then grace_until, start = now + 15000, now end
   sure('HSET', key, 'last', now, 'until', grace_until, 'start', start)
@@ -57,12 +58,21 @@ local function process(m, caller)
   return r.head.op > 0 and math.min(r.head.ta, first or r.head.ta) or 0
 end
 
+local function told(...)
+  local out = {...}
+  for _, event in ipairs(events) do out[#out + 1] = event end
+  return out
+end
+
 if ARGV[1] ~= '' then
   local at = process(ARGV[1], true)
-  return {now, 0, 0, 0, at, unpack(events)}
+  return told(now, 0, 0, 0, at)
 end
 ticked()
 local ids = redis.pcall('ZRANGEBYSCORE', due, '-inf', now, 'LIMIT', 0, 100)
-for _, m in ipairs(ids.err and {} or ids) do process(m, false) end
+for _, m in ipairs(ids.err and {} or ids) do
+  -- A record that nothing can be done with must not stop the others; it expires by itself.
+  if #events < 500 and not pcall(process, m, false) then redis.pcall('ZADD', due, now + 15000, m) end
+end
 local head = redis.pcall('ZRANGE', due, 0, 0, 'WITHSCORES')
-return {now, (#ids >= 100 or #events >= 500) and 1 or 0, tonumber(head[2] or 0) or 0, grace_until, 0, unpack(events)}
+return told(now, (#ids >= 100 or #events >= 500) and 1 or 0, number(head[2]) or 0, grace_until, 0)

@@ -5,7 +5,7 @@
 -- ARGV id* text the entries
 -- RETURNS how many were pending
 -- REPEAT 0
--- INCLUDE record
+-- INCLUDE start
 -- INCLUDE hostile_ids
 local key, group, acked, wound = KEYS[1], ARGV[1], 0, false
 for i = 2, #ARGV do

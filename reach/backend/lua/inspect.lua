@@ -6,14 +6,15 @@
 -- ARGV envelope 0|1 1: also the bytes, from env or the inbox entry of that leg (leg 0 when all are asked for)
 -- RETURNS nil without a record, else now, head msgpack, envelope or '', then leg number, leg msgpack, receipt json or '' for each
 -- REPEAT the same
+-- INCLUDE start
 -- INCLUDE record
 -- INCLUDE closing
 -- INCLUDE giving_back
 local r = load(ARGV[1])
 if not r then return nil end
-local which = tonumber(ARGV[2])
+local which = number(ARGV[2])
 local from, to = which, which
-if which < 0 then from, to = 0, (r.head.ls or 0) - 1 end
+if not which then from, to = 0, (r.head.ls or 0) - 1 end
 if r.head.tomb then from, to = 0, -1 end
 local out = {now, cmsgpack.pack(r.head), ''}
 for l = from, to do

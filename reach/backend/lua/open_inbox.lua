@@ -4,7 +4,7 @@
 -- ARGV agent text agent_id
 -- RETURNS how many groups were made
 -- REPEAT 0
--- INCLUDE record
+-- INCLUDE start
 local made = 0
 for _, lane in ipairs({'high', 'normal', 'low'}) do
   local key = P .. 'inbox:' .. ARGV[1] .. ':' .. lane

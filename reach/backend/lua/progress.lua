@@ -7,10 +7,11 @@
 -- ARGV notice json '' or the whole notice
 -- RETURNS 1, or 0 when stale
 -- REPEAT the notice is sent again
+-- INCLUDE start
 -- INCLUDE record
 -- INCLUDE closing
 local r = load(ARGV[1])
-local l = tonumber(ARGV[2])
+local l = number(ARGV[2])
 local L = r and not r.head.tomb and leg(r, l)
 if not L or L.h ~= ARGV[3] or (L.st ~= 'running' and L.st ~= 'queued') then return 0 end
 L.al = now

@@ -5,35 +5,37 @@
 -- ARGV decision* msgpack n maps: k (s send, a again, r refuse), x stream key, id entry id; s: m, H head, p plans, r reply_to, o notice; a: m, l, h, s state, n attempt, p plan, pr; r: r mailbox, re receipt, d fields of the dead entry beside e, none = not kept
 -- ARGV envelope* bytes n envelopes ('' for a; for r the bytes that the dead entry keeps); bytes, since this msgpack knows text only
 -- RETURNS a list per decision: verdict (done skipped full gone changed error), known, then the hand of each leg or ''; error: the text
--- REPEAT skipped for what is acknowledged already; nothing is written twice
+-- REPEAT skipped for what is acknowledged already, also for what failed after it and was kept among the dead letters; nothing is written twice
+-- INCLUDE start
 -- INCLUDE record
 -- INCLUDE closing
 -- INCLUDE giving_back
 -- INCLUDE placing
+-- INCLUDE rescuing
 -- INCLUDE duplicates
 -- INCLUDE sending
 -- INCLUDE deciding_again
 -- INCLUDE hostile_ids
 local function refuse(d, e)
-  if call('XACK', d.x, 'routers', d.id) == 0 then return {'skipped'} end
+  if not acknowledge(d) then return {'skipped'} end
+  if next(d.d) then letter(d.d.m, e, d.d.r, d.d.h) end
   if d.r ~= '' then post(d.r, 'r', d.re) end
-  if next(d.d) then
-    local f = {'e', e}
-    for k, v in pairs(d.d) do f[#f + 1] = k; f[#f + 1] = v end
-    sure('XADD', P .. 'dead', 'MAXLEN', '~', 100000, '*', unpack(f))
-  end
   return {'done', ''}
 end
 
-local n = tonumber(ARGV[1])
+local n = number(ARGV[1])
 local steps = {s = send, a = decided, r = refuse}
 local out, wound = {}, {}
 for i = 1, n do
   local d = cmsgpack.unpack(ARGV[1 + i])
-  local ok, v = pcall(steps[d.k], d, ARGV[1 + n + i])
-  if not ok then v = {'error', type(v) == 'table' and v.err or tostring(v)} end
+  local e = ARGV[1 + n + i]
+  local ok, v = pcall(steps[d.k], d, e)
+  if not ok then
+    v = {'error', type(v) == 'table' and v.err or tostring(v)}
+    if d.acked then pcall(rescue, d, e, v[2]) end
+  end
   out[i] = v
-  if v[1] == 'done' then
+  if d.acked then
     call('XDEL', d.x, d.id)
     if ahead(d.id) then wound[d.x] = true end
   end

@@ -14,6 +14,7 @@
 -- ARGV wait* integer ms: the return burns no attempt and waits so long; -1 = an ordinary result
 -- RETURNS a verdict per result: done, stale, unknown (no record)
 -- REPEAT done for the one that closed or returned it with this hand, else stale
+-- INCLUDE start
 -- INCLUDE record
 -- INCLUDE closing
 -- INCLUDE giving_back
@@ -25,7 +26,7 @@ local function discard(m, l, h)
     local key = P .. 'inbox:' .. agent .. ':' .. lane
     local x = redis.pcall('XRANGE', key, h, h)
     local f = not x.err and x[1] and x[1][2]
-    if f and f[2] == m and tonumber(f[4]) == l then
+    if f and l and f[2] == m and f[4] == tostring(l) then
       redis.pcall('XACK', key, 'agent', h)
       redis.pcall('XDEL', key, h)
     end
@@ -69,8 +70,8 @@ local function settle(m, l, h, instance, status, code, core, details, wait)
 end
 
 local out = {}
-for i = 1, tonumber(ARGV[2]) do
+for i = 1, number(ARGV[2]) do
   local a = 3 + (i - 1) * 9
-  out[i] = settle(ARGV[a], tonumber(ARGV[a + 1]), ARGV[a + 2], ARGV[a + 3], ARGV[a + 4], ARGV[a + 5], ARGV[a + 6], ARGV[a + 7], tonumber(ARGV[a + 8]))
+  out[i] = settle(ARGV[a], number(ARGV[a + 1]), ARGV[a + 2], ARGV[a + 3], ARGV[a + 4], ARGV[a + 5], ARGV[a + 6], ARGV[a + 7], number(ARGV[a + 8]) or -1)
 end
 return out

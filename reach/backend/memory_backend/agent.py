@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from reach.backend.memory_backend import inboxes, take_settle
+from reach.backend.memory_backend import inboxes, settling, taking
 from reach.backend.memory_backend.side import Side
 from reach.backend.steps import Settlement, SettleVerdict, TakeResult
 
@@ -17,10 +17,17 @@ class AgentSide(Side):
         return await self._step("close_inbox", lambda: inboxes.close_inbox(self._partition(partition), agent_id))
 
     async def take(
-        self, partition: int, agent_id: str, instance: str, free: int, held: Sequence[str] | None = None
+        self,
+        partition: int,
+        agent_id: str,
+        instance: str,
+        free: int,
+        held: Sequence[str] | None = None,
+        *,
+        turn: int = 0,
     ) -> TakeResult:
         return await self._step(
-            "take", lambda: take_settle.take(self._partition(partition), agent_id, instance, free, held)
+            "take", lambda: taking.take(self._partition(partition), agent_id, instance, free, held, turn)
         )
 
     async def ring(self, agent_id: str, cursors: Mapping[int, Mapping[str, str]], block_ms: int) -> bool:
@@ -36,14 +43,12 @@ class AgentSide(Side):
         return await self._wait("ring", list(behind), step, block_ms)
 
     async def settle(self, partition: int, agent_id: str, settlements: Sequence[Settlement]) -> list[SettleVerdict]:
-        return await self._step("settle", lambda: take_settle.settle(self._partition(partition), agent_id, settlements))
+        return await self._step("settle", lambda: settling.settle(self._partition(partition), agent_id, settlements))
 
     async def renew(self, partition: int, agent_id: str, instance: str, held: Mapping[str, Sequence[str]]) -> set[str]:
-        return await self._step(
-            "renew", lambda: take_settle.renew(self._partition(partition), agent_id, instance, held)
-        )
+        return await self._step("renew", lambda: settling.renew(self._partition(partition), agent_id, instance, held))
 
     async def progress(self, partition: int, msg_id: str, leg: int, hand: str, notice: bytes | None) -> bool:
         return await self._step(
-            "progress", lambda: take_settle.progress(self._partition(partition), msg_id, leg, hand, notice)
+            "progress", lambda: settling.progress(self._partition(partition), msg_id, leg, hand, notice)
         )

@@ -30,7 +30,8 @@ def due(part: Partition, msg_id: str) -> DueReport:
     moments = part.store.zset(part.keys.due(part.number))
     ripe = moments.lowest(part.now_ms, MAX_MESSAGES) if moments is not None else []
     for ripe_id in ripe:
-        round_.look(ripe_id, callers=False)
+        if len(round_.events) < MAX_EVENTS:
+            round_.look(ripe_id, callers=False)
     moments = part.store.zset(part.keys.due(part.number))
     return DueReport(
         events=tuple(round_.events),

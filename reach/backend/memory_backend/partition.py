@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from reach.backend.keys import GROUP_AGENT, GROUP_ROUTERS, LANES, KeySpace
 from reach.backend.memory_backend.store import MessageRecord, Store, WrongType
-from reach.backend.memory_backend.streams import Fields, Group, Stream
+from reach.backend.memory_backend.streams import BadId, Fields, Group, Stream
 from reach.envelope.ledger import Head, Leg
 
 MAX_MAIL = 10_000
@@ -17,22 +17,25 @@ LARGE_BYTES = 64 * 1024
 class Partition:
     """What a script has: the key prefix, and TIME, read once."""
 
-    __slots__ = ("keys", "now_ms", "number", "store")
+    __slots__ = ("acknowledged", "keys", "now_ms", "number", "store")
 
     def __init__(self, store: Store, keys: KeySpace, number: int) -> None:
         self.store = store
         self.keys = keys
         self.number = number
         self.now_ms = store.now_ms()
+        self.acknowledged = False  # whether the decision in hand has been
 
     # ---------------------------------------------------------------- the record
 
     def load(self, msg_id: str) -> MessageRecord | None:
         """The record; a key of another type counts as none, and the next send makes it anew."""
         try:
-            return self.store.record(self.keys.message(self.number, msg_id))
+            stored = self.store.record(self.keys.message(self.number, msg_id))
         except WrongType:
             return None
+        # A copy: what a step does not save has not happened.
+        return MessageRecord(stored.head, dict(stored.legs)) if stored is not None else None
 
     def save(self, msg_id: str, record: MessageRecord) -> None:
         """Write the record; its lifetime counts from its deadline, or from now where that is past."""
@@ -111,6 +114,15 @@ class Partition:
         stream = self.inbox(leg.agent, record.head.lane)
         return stream.get(leg.hand) if stream is not None else None
 
+    def append_inbox(self, agent: str, lane: str, fields: Fields) -> str | None:
+        """XADD to a lane; None where it is missing, of the wrong type, or takes no more ids."""
+        if self.inbox(agent, lane) is None:
+            return None
+        try:
+            return self.store.append(self.keys.inbox(self.number, agent, lane), fields, make=False)
+        except BadId:
+            return None
+
     def discard(self, agent: str, lane: str, hand: str) -> None:
         """XACK and XDEL one inbox entry."""
         group = self.readers(agent, lane)
@@ -130,7 +142,8 @@ class Partition:
         """XACK of a door's entry. False: another router has done it."""
         stream = self.store.stream(stream_key)
         group = stream.group(GROUP_ROUTERS) if stream is not None else None
-        return group is not None and group.ack(entry_id)
+        self.acknowledged = group is not None and group.ack(entry_id)
+        return self.acknowledged
 
     def append_again(self, msg_id: str, number: int, hand: str) -> None:
         """Ask a router for a new decision."""
@@ -142,16 +155,20 @@ class Partition:
         """Write into a mailbox if it is there. One that is gone or of the wrong type stops nothing: the ledger has the receipt."""
         try:
             self.store.append(self.keys.mail(self.number, mailbox), {field: data}, make=False, max_entries=MAX_MAIL)
-        except WrongType:
+        except (WrongType, BadId):
             return
 
     def bury(self, fields: Fields) -> str:
-        """Keep a dead letter; its entry id."""
+        """Keep a dead letter (m, e, r, h); its entry id."""
         return self._append(self.keys.dead(self.number), fields, max_entries=MAX_DEAD)
 
     def _append(self, key: str, fields: Fields, max_entries: int = 0) -> str:
         self.store.clear_wrong(key, "stream")
-        entry_id = self.store.append(key, fields, max_entries=max_entries)
+        try:
+            entry_id = self.store.append(key, fields, max_entries=max_entries)
+        except BadId:  # behind the last possible id there is none: the stream is made anew
+            self.store.delete(key)
+            entry_id = self.store.append(key, fields)
         assert entry_id is not None  # only NOMKSTREAM answers None
         return entry_id
 

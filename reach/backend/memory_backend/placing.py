@@ -13,7 +13,7 @@ from reach.backend.memory_backend.closing import (
 from reach.backend.memory_backend.partition import LARGE_BYTES, Partition
 from reach.backend.memory_backend.store import MessageRecord
 from reach.backend.steps import Plan
-from reach.envelope.ledger import Head, LegState
+from reach.envelope.ledger import Head, Leg, LegState
 from reach.errors import BackendError
 
 
@@ -60,10 +60,11 @@ def _deliver(
     }
     if envelope is not None and not is_large(record, envelope):
         fields[b"e"] = envelope
-    there = part.inbox(agent, head.lane) is not None
-    hand = part.store.append(part.keys.inbox(part.number, agent, head.lane), fields, make=False) if there else None
+    hand = part.append_inbox(agent, head.lane, fields)
     record.change(number, agent=agent)
-    if hand is None:  # a leg of a broadcast; scope one has been asked for obstacles before
+    if (
+        hand is None
+    ):  # a leg of a broadcast, or a lane that takes no more; scope one has been asked for obstacles before
         record.change(number, core="")
         lapse_leg(part, msg_id, record, number, LegState.DONE, "agent.lost", f"the inbox of {agent} is gone")
         return ""
@@ -102,14 +103,13 @@ def _bury(part: Partition, msg_id: str, record: MessageRecord, number: int, enve
     measure(part, record, number)
     leg = record.legs[number]
     record.change(number, attempts=leg.attempt)
-    return part.bury(
-        {
-            b"m": msg_id.encode(),
-            b"e": envelope or b"",
-            b"r": receipt_text(record.head, number, record.legs[number], part.now_ms, stored=False),
-            b"h": ("[" + ",".join(leg.history) + "]").encode(),
-        }
-    )
+    receipt = receipt_text(record.head, number, record.legs[number], part.now_ms, stored=False)
+    return part.bury({b"m": msg_id.encode(), b"e": envelope or b"", b"r": receipt, b"h": history(leg)})
+
+
+def history(leg: Leg) -> bytes:
+    """The attempts of a leg as a JSON array."""
+    return ("[" + ",".join(leg.history) + "]").encode()
 
 
 def post_routed(part: Partition, msg_id: str, record: MessageRecord, mailbox: str, extra: str) -> None:

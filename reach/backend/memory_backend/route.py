@@ -8,6 +8,7 @@ from reach.backend.memory_backend.closing import lapse_leg
 from reach.backend.memory_backend.duplicates import Opening, attach, post_stored, reopens, to_open
 from reach.backend.memory_backend.partition import AHEAD_MS, Partition
 from reach.backend.memory_backend.placing import is_large, obstacle, place, post_routed
+from reach.backend.memory_backend.rescuing import letter_of, rescue
 from reach.backend.memory_backend.store import MessageRecord
 from reach.backend.memory_backend.streams import parse_id
 from reach.backend.steps import Again, Decision, Plan, Refuse, RouteResult, Send
@@ -20,16 +21,22 @@ SKIPPED = RouteResult("skipped")
 
 
 def route(part: Partition, decisions: Sequence[Decision]) -> list[RouteResult]:
-    """One verdict per decision. A decision that fails changes nobody else's, and its entry stays pending."""
+    """One verdict per decision. A decision that fails changes nobody else's.
+
+    Its entry stays pending, or, where it was acknowledged already, becomes a dead letter: nobody else holds it any more.
+    """
     results: list[RouteResult] = []
     hostile: set[str] = set()
     for decision in decisions:
+        part.acknowledged = False
         try:
             result = _apply(part, decision)
         except BackendError as error:
             result = RouteResult("error", error=str(error))
+            if part.acknowledged:
+                rescue(part, decision, str(error))
         results.append(result)
-        if result.verdict == "done":
+        if part.acknowledged:
             entry = decision.entry
             stream = part.store.stream(entry.stream)
             if stream is not None:
@@ -57,10 +64,10 @@ def _apply(part: Partition, decision: Decision) -> RouteResult:
 def _refuse(part: Partition, decision: Refuse) -> RouteResult:
     if not part.acknowledge(decision.entry.stream, decision.entry.id):
         return SKIPPED
+    if decision.dead:
+        part.bury(letter_of(decision))
     if decision.mailbox:
         part.post(decision.mailbox, b"r", decision.receipt)
-    if decision.dead:
-        part.bury({name.encode(): value for name, value in decision.dead.items()})
     return RouteResult("done")
 
 

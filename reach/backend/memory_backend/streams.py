@@ -144,12 +144,15 @@ class Group:
 
     stream: Stream
     last_delivered: Id = ZERO
+    consumers: dict[str, int] = field(default_factory=dict)
+    """Who reads, and when each was last seen."""
     pending: dict[Id, Pending] = field(default_factory=dict)
 
     def read(self, consumer: str, count: int, now_ms: int) -> list[Entry]:
         """XREADGROUP `>`: never-delivered entries, now pending to `consumer`."""
         if count <= 0:
             return []
+        self.consumers[consumer] = now_ms
         entries = self.stream.after(self.last_delivered, count)
         for entry_id, _ in entries:
             self.last_delivered = parse_id(entry_id)
@@ -188,6 +191,7 @@ class Group:
                 continue
             pending.consumer = consumer
             pending.delivered_at_ms = now_ms
+            self.consumers[consumer] = now_ms
             claimed.append(entry_id)
         return claimed
 
@@ -195,6 +199,7 @@ class Group:
         """XAUTOCLAIM from the start: (claimed, ids whose body is gone; those are no longer pending)."""
         claimed: list[Entry] = []
         gone: list[str] = []
+        self.consumers[consumer] = now_ms
         for key in sorted(self.pending):
             if len(claimed) >= count:
                 break

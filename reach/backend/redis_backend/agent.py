@@ -24,18 +24,26 @@ class AgentSide(Side):
         return bool(left == 0)
 
     async def take(
-        self, partition: int, agent_id: str, instance: str, free: int, held: Sequence[str] | None = None
+        self,
+        partition: int,
+        agent_id: str,
+        instance: str,
+        free: int,
+        held: Sequence[str] | None = None,
+        *,
+        turn: int = 0,
     ) -> TakeResult:
         resume = int(held is not None)
         reply = await self._link.run(
-            script("take"), self._keys.due(partition), agent_id, instance, free, resume, *(held or ())
+            script("take"), self._keys.due(partition), agent_id, instance, free, resume, turn, *(held or ())
         )
-        gone, now_ms, expired, cursors, *taken = reply
+        gone, more, now_ms, expired, cursors, *taken = reply
         return TakeResult(
             taken=tuple(_taken(partition, now_ms, row) for row in taken),
             cursors={lane: cursor.decode() for lane, cursor in zip(LANES, cursors, strict=True)},
             gone=gone == 1,
             expired=expired,
+            more=more == 1,
         )
 
     async def ring(self, agent_id: str, cursors: Mapping[int, Mapping[str, str]], block_ms: int) -> bool:

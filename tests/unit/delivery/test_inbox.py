@@ -102,6 +102,30 @@ async def test_work_whose_reply_was_lost_comes_again_and_only_that(hand: Hand) -
         assert await task == "done"
 
 
+async def test_what_did_not_fit_comes_again_with_the_next_take(hand: Hand) -> None:
+    await hand.send(3)
+    hand.backend.lose_reply("take")
+    with pytest.raises(BackendUnavailable):
+        await hand.inbox.take(3)
+    assert await hand.inbox.wait(2_000) is True  # at once: no bell rings for what was taken
+    assert len(await hand.inbox.take(2)) == 2
+    assert await hand.inbox.wait(2_000) is True
+    assert len(await hand.inbox.take(2)) == 1
+    waiting = asyncio.create_task(hand.inbox.wait(2_000))
+    await hand.bus.advance(2)
+    assert await waiting is False
+
+
+async def test_a_low_message_comes_although_there_is_always_a_higher_one(hand: Hand) -> None:
+    await hand.bus.send("capability:work", priority=1)
+    lanes = []
+    for _ in range(8):
+        await hand.bus.send("capability:work", priority=9)
+        await hand.bus.settle()
+        lanes += [taken.lane for taken in await hand.inbox.take(1)]
+    assert lanes == ["high"] * 7 + ["low"]
+
+
 async def test_an_inbox_that_is_gone_is_opened_again(hand: Hand) -> None:
     for key in [key for key in hand.bus.store.keys() if ":inbox:one:" in key]:  # noqa: SIM118 - a store, no dict
         hand.bus.store.delete(key)

@@ -258,6 +258,15 @@ def test_too_many_are_told(index: CapabilityIndex) -> None:
     assert MAX_FANOUT == 1_000
 
 
+def test_no_setting_allows_more_legs_than_one_step_can_write(
+    index: CapabilityIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("reach.routing.decide.MOST_FANOUT", 2)
+    index.apply("meta", "max_fanout", b"1000000")
+    end = finish(decide(to_all(), None, chooser(index), NOW))
+    assert (end.code, end.details) == ("target.too_many", {"matched": 3, "max_fanout": 2})
+
+
 def test_a_large_broadcast_tells_only_twenty_candidates() -> None:
     index = CapabilityIndex()
     for at in range(50):

@@ -15,20 +15,20 @@ local function decided(d)
   local r = load(d.m)
   local L = r and not r.head.tomb and leg(r, d.l)
   local p = d.p[1]
-  local function ack() return call('XACK', d.x, 'routers', d.id) == 1 end
-  if not asks(L, d) then return {ack() and 'done' or 'skipped', 'silent'} end
+  if not asks(L, d) then return {acknowledge(d) and 'done' or 'skipped', 'silent'} end
   if L.st ~= d.s or (L.n or 0) ~= d.n then return {'changed'} end
   if L.st == 'queued' then
     local go = p.act == 'move' and (L.mv or 0) < 2 and undelivered(r, L)
-    if not go then return {ack() and 'done' or 'skipped', 'stay'} end
+    if not go then return {acknowledge(d) and 'done' or 'skipped', 'stay'} end
   elseif p.act == 'move' or p.act == 'stay' then
     return {'changed'}
   end
   local why = obstacle(r, p)
   if why then return {why} end
-  if not ack() then return {'skipped'} end
+  if not acknowledge(d) then return {'skipped'} end
   if d.pr > 0 then r.head.pr = math.max(r.head.pr, d.pr) end
   local e = bytes(r, L)
+  d.bytes = e
   if p.act == 'move' then
     drop(r, L)
     L.mv = (L.mv or 0) + 1

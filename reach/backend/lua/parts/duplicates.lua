@@ -11,7 +11,7 @@ local function stored(r, box, opened)
   for _, t in ipairs(opened or {}) do fresh[t.l] = true end
   for l = 0, r.head.ls - 1 do
     local L = leg(r, l)
-    if L.fi and not fresh[l] then post(box, 'r', text(r, l, L, true)) end
+    if L and L.fi and not fresh[l] then post(box, 'r', text(r, l, L, true)) end
   end
 end
 
@@ -33,13 +33,14 @@ local function duplicate(r, d)
     H.rt[#H.rt + 1] = d.r
     save(r)
   end
-  routed(r, d.r, d.o)
-  stored(r, d.r)
+  -- By pcall: the caller is attached, and asks the record itself when it hears nothing.
+  pcall(routed, r, d.r, d.o)
+  pcall(stored, r, d.r)
   return {'done', 'duplicate'}
 end
 
 -- The status stands first in a core; one that does not begin so is none of ours and is not run again.
-local function ended_retryable(L) return L.fi and string.match(L.rc or '', '^{"status":"(%a+)"') == 'retryable' end
+local function ended_retryable(L) return L and L.fi and string.match(L.rc or '', '^{"status":"(%a+)"') == 'retryable' end
 
 local function reopens(r, d)
   local H = r.head
@@ -60,7 +61,7 @@ local function to_open(r, d, old)
   for l = 0, old.head.ls - 1 do
     local L = leg(old, l)
     r.legs[l] = L
-    touch(r, l)
+    if L then touch(r, l) end
     if ended_retryable(L) then
       local found = not L.a and d.p[1] or nil
       for _, p in ipairs(d.p) do

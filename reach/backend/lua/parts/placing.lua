@@ -19,11 +19,16 @@ local function append(r, l, L, agent, e)
   return redis.pcall('XADD', inbox(r, agent), 'NOMKSTREAM', '*', unpack(a))
 end
 
+local function letter(m, e, r, h)
+  return sure('XADD', P .. 'dead', 'MAXLEN', '~', 100000, '*', 'm', m or '', 'e', e or '', 'r', r or '', 'h', h or '[]')
+end
+
+local function history(L) return '[' .. table.concat(L.hi or {}, ',') .. ']' end
+
 local function bury(r, l, L, e)
-  local h = '[' .. table.concat(L.hi or {}, ',') .. ']'
   measure(r, L)
   L.as = L.n
-  return sure('XADD', P .. 'dead', 'MAXLEN', '~', 100000, '*', 'm', r.m, 'e', e or '', 'r', text(r, l, L, false), 'h', h)
+  return letter(r.m, e, text(r, l, L, false), history(L))
 end
 
 local function place(r, l, L, p, e)
@@ -56,7 +61,10 @@ end
 -- Tells a mailbox what has become of the message; `extra` is a JSON object whose members are added.
 local function routed(r, box, extra)
   local a = {}
-  for l = 0, r.head.ls - 1 do a[l + 1] = '{"leg":' .. l .. ',"agent":' .. quoted(leg(r, l).a) .. '}' end
+  for l = 0, r.head.ls - 1 do
+    local L = leg(r, l)
+    a[l + 1] = '{"leg":' .. l .. ',"agent":' .. quoted(L and L.a) .. '}'
+  end
   post(box, 'n', with(extra ~= '' and extra or '{}', '"notice":"routed","msg_id":"' .. r.m .. '","round":' .. (r.head.ro or 1) ..
     ',"scope":"' .. r.head.sc .. '","legs":[' .. table.concat(a, ',') .. '],"processing_ms":' .. r.head.pr .. ',"total_ms":' .. r.head.to))
 end

@@ -1,23 +1,16 @@
--- The ledger record: string [head, leg] for scope one, hash h + leg numbers for all. Short names: reach/envelope/ledger.py.
-local call = redis.call
-local P = string.match(KEYS[1], '^(.*}):') .. ':'
-local clock = call('TIME')
-local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
-
--- Runs a write on a key that may hold the wrong type by accident: such a key is made anew, one bad key must not stop the rest.
-local function sure(cmd, key, ...)
-  local v = redis.pcall(cmd, key, ...)
-  if type(v) == 'table' and v.err then
-    if not string.find(v.err, 'WRONGTYPE', 1, true) then error(v) end
-    call('DEL', key)
-    v = call(cmd, key, ...)
-  end
-  return v
-end
-
+-- The ledger record: string [head, leg] for scope one, hash h + leg numbers for all. Short names: reach/envelope/ledger.py. Needs start.
 local function unpacked(v)
   local ok, t = pcall(cmsgpack.unpack, v)
   return ok and type(t) == 'table' and t or nil
+end
+
+-- A head that a script can count with. Whatever else lies under the key of a record is none.
+local function sound(h)
+  if type(h) ~= 'table' or h.tomb then return type(h) == 'table' end
+  for _, name in ipairs({'at', 'fa', 'ta', 'to', 'ne', 'pr', 'op', 'ls'}) do
+    if type(h[name]) ~= 'number' then return false end
+  end
+  return type(h.la) == 'string' and type(h.j) == 'string'
 end
 
 local function load(m)
@@ -25,16 +18,18 @@ local function load(m)
   local v = redis.pcall('GET', key)
   if type(v) == 'string' then
     local t = unpacked(v)
-    if t and type(t[1]) == 'table' then return {m = m, key = key, head = t[1], legs = {[0] = t[2]}} end
+    if t and sound(t[1]) then return {m = m, key = key, head = t[1], legs = {[0] = type(t[2]) == 'table' and t[2] or nil}} end
   elseif type(v) == 'table' and v.err then
     local h = redis.pcall('HGET', key, 'h')
     local t = type(h) == 'string' and unpacked(h)
-    if t then return {m = m, key = key, head = t, legs = {}, dirty = {}, all = true} end
+    if t and sound(t) then return {m = m, key = key, head = t, legs = {}, dirty = {}, all = true} end
   end
   return nil
 end
 
+-- nil where there is no such leg, also for a number that is none.
 local function leg(r, l)
+  if not l then return nil end
   if r.legs[l] == nil and r.all then
     local v = call('HGET', r.key, l)
     r.legs[l] = v and unpacked(v) or false
@@ -46,14 +41,20 @@ local function expires(h)
   return math.max(h.ta, now) + math.min(math.max(2 * h.to, 60000), 600000)
 end
 
+-- A few hundred legs at a time: Lua puts no more than 8,000 values on its stack.
 local function save(r)
   if r.all then
     local a = {'h', cmsgpack.pack(r.head)}
     for l in pairs(r.dirty) do
       a[#a + 1] = l
       a[#a + 1] = cmsgpack.pack(r.legs[l])
+      if #a >= 1000 then
+        call('HSET', r.key, unpack(a))
+        a = {}
+      end
     end
-    call('HSET', r.key, unpack(a))
+    if #a > 0 then call('HSET', r.key, unpack(a)) end
+    r.dirty = {}
     call('PEXPIREAT', r.key, expires(r.head))
   else
     call('SET', r.key, cmsgpack.pack({r.head, r.legs[0]}), 'PXAT', expires(r.head))

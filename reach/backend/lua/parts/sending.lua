@@ -1,4 +1,4 @@
--- An ingress entry: a new message, the send that meets the tombstone of its cancel, or a new round. Needs placing, duplicates.
+-- An ingress entry: a new message, the send that meets the tombstone of its cancel, or a new round. Needs placing, rescuing, duplicates.
 
 -- Scope all goes on without a leg whose inbox is missing, and lets one wait whose inbox is full.
 local function adjusted(r, p)
@@ -11,7 +11,7 @@ local function send(d, e)
   local old, tomb = load(d.m), nil
   if old and old.head.tomb then old, tomb = nil, old.head end
   if old and not reopens(old, d) then
-    if call('XACK', d.x, 'routers', d.id) == 0 then return {'skipped'} end
+    if not acknowledge(d) then return {'skipped'} end
     return duplicate(old, d)
   end
   local H = d.H
@@ -20,7 +20,7 @@ local function send(d, e)
     local why = obstacle(r, d.p[1])
     if why then return {why} end
   end
-  if call('XACK', d.x, 'routers', d.id) == 0 then return {'skipped'} end
+  if not acknowledge(d) then return {'skipped'} end
   H.at = math.min(tonumber(string.match(d.id, '^%d+')), now)
   local from = math.max(H.at, H.nb or 0)
   H.fa, H.ta = from + H.tt, from + H.to
@@ -47,7 +47,8 @@ local function send(d, e)
     end
   end
   save(r)
-  if d.o ~= '' and d.r ~= '' then routed(r, d.r, d.o) end
-  if old and r.all and d.r ~= '' then stored(r, d.r, todo) end
+  -- By pcall: from here on the message lives, whoever can or cannot be told of it.
+  if d.o ~= '' and d.r ~= '' then pcall(routed, r, d.r, d.o) end
+  if old and r.all and d.r ~= '' then pcall(stored, r, d.r, todo) end
   return out
 end

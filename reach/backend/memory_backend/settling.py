@@ -1,115 +1,13 @@
-"""The agent's side: take (hand over), settle (answer), renew and progress (signs of life)."""
+"""The agent's side: settle (answer), renew and progress (signs of life)."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from reach.backend.memory_backend.closing import close_leg, give_back, lapse_leg
-from reach.backend.memory_backend.partition import AHEAD_MS, Partition
+from reach.backend.memory_backend.partition import Partition
 from reach.backend.memory_backend.store import MessageRecord
-from reach.backend.memory_backend.streams import Entry, Fields, Group, format_id, parse_id
-from reach.backend.steps import Settlement, SettleVerdict, Taken, TakeResult
+from reach.backend.steps import Settlement, SettleVerdict
 from reach.envelope.ledger import LegState
 from reach.errors import BackendError
-
-
-def take(part: Partition, agent: str, instance: str, free: int, held: Sequence[str] | None) -> TakeResult:
-    """Hand over at most `free` messages to one instance, lanes in order, each checked against the ledger."""
-    taken: list[Taken] = []
-    cursors: dict[str, str] = {}
-    expired, gone = 0, False
-    for lane, _ in part.lanes(agent):
-        group = part.readers(agent, lane)
-        if group is None:
-            gone = gone or len(taken) < free  # with no slot free the lane is not looked at
-            cursors[lane] = "0-0"
-            continue
-        for entry, resumed in _offers(part, group, instance, free - len(taken), held):
-            offered = _offer(part, agent, instance, lane, entry, resumed=resumed)
-            if isinstance(offered, Taken):
-                taken.append(offered)
-            else:
-                expired += offered
-        cursors[lane] = format_id(group.last_delivered)
-    return TakeResult(tuple(taken), cursors, gone=gone, expired=expired)
-
-
-def _offers(
-    part: Partition, group: Group, instance: str, free: int, held: Sequence[str] | None
-) -> Iterator[tuple[Entry, bool]]:
-    """(entry, whether it was pending to this instance before): after a lost connection what it no longer has, then new ones."""
-    if held is not None:
-        for hand, fields in group.own(instance):
-            if hand not in held and free > 0 and fields is not None:
-                free -= 1
-                yield (hand, fields), True
-    for entry in group.read(instance, free, part.now_ms):
-        yield entry, False
-
-
-def _offer(part: Partition, agent: str, instance: str, lane: str, entry: Entry, *, resumed: bool) -> Taken | int:
-    """Hand one entry over. What must not run is acknowledged and deleted: 1 where a live leg ended by it, else 0."""
-    hand, fields = entry
-    msg_id, number, record = _named(part, fields)
-    leg = record.legs.get(number) if record is not None else None
-    mine = (
-        leg is not None
-        and leg.hand == hand
-        and (leg.state == LegState.QUEUED or (resumed and leg.state == LegState.RUNNING and leg.instance == instance))
-    )
-    if record is None or leg is None or not mine:
-        part.discard(agent, lane, hand)
-        _heal(part, agent, lane, hand)
-        return 0
-    head = record.head
-    too_late = part.now_ms >= head.total_at_ms or (not leg.handed and part.now_ms >= head.first_at_ms)
-    envelope = fields.get(b"e") or part.kept_envelope(msg_id)
-    if too_late or envelope is None:
-        part.discard(agent, lane, hand)
-        if not too_late:
-            code, message = "backend.unavailable", "the bytes of the message are lost"
-        elif part.now_ms >= head.total_at_ms:
-            code, message = "timeout.total", "its total time was over before it was taken"
-        else:
-            code, message = "ttl.expired", "its ttl was over before the first hand-over"
-        lapse_leg(part, msg_id, record, number, LegState.EXPIRED, code, message)
-        part.save(msg_id, record)
-        _heal(part, agent, lane, hand)
-        return 1
-    record.change(
-        number,
-        state=LegState.RUNNING,
-        instance=instance,
-        taken_at_ms=leg.taken_at_ms or part.now_ms,
-        alive_at_ms=part.now_ms,
-        handed=True,
-    )
-    part.save(msg_id, record)
-    return Taken(
-        partition=part.number,
-        lane=lane,
-        hand=hand,
-        msg_id=msg_id,
-        leg=number,
-        attempt=leg.attempt + 1,
-        envelope=envelope,
-        now_ms=part.now_ms,
-        total_at_ms=head.total_at_ms,
-        processing_ms=head.processing_ms,
-    )
-
-
-def _named(part: Partition, fields: Fields) -> tuple[str, int, MessageRecord | None]:
-    """What an inbox entry is about. Anybody can write there, so anything can stand in it."""
-    msg_id = fields.get(b"m", b"").decode(errors="replace")
-    number = fields.get(b"l", b"").decode(errors="replace")
-    if not msg_id or not number.isascii() or not number.isdigit():
-        return msg_id, -1, None
-    return msg_id, int(number), part.load(msg_id)
-
-
-def _heal(part: Partition, agent: str, lane: str, hand: str) -> None:
-    stream = part.inbox(agent, lane)
-    if stream is not None and parse_id(hand)[0] > part.now_ms + AHEAD_MS:
-        stream.heal(part.now_ms)
 
 
 def settle(part: Partition, agent: str, settlements: Sequence[Settlement]) -> list[SettleVerdict]:

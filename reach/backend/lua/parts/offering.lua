@@ -1,0 +1,40 @@
+-- Offers an inbox entry to an instance: it runs, or the entry goes. Needs record, closing, hostile_ids; `agent`, `instance`, `out`,
+-- `size_bytes`, `looks`, `expired` from take.
+local function discard(lane, id)
+  redis.pcall('XACK', lane.key, 'agent', id)
+  redis.pcall('XDEL', lane.key, id)
+end
+
+local function offer(lane, entry, resumed)
+  local id, f = entry[1], {}
+  for i = 1, #(entry[2] or {}), 2 do f[entry[2][i]] = entry[2][i + 1] end
+  local r = f.m and load(f.m)
+  local l = number(f.l)
+  local L = r and not r.head.tomb and leg(r, l)
+  local mine = L and L.h == id and (L.st == 'queued' or (resumed and L.st == 'running' and L.i == instance))
+  local late = mine and (now >= r.head.ta or (not L.f and now >= r.head.fa))
+  local e = f.e or (mine and redis.pcall('GET', P .. 'env:' .. f.m))
+  if mine and not late and type(e) == 'string' then
+    L.st, L.i, L.tk, L.al, L.f = 'running', instance, L.tk or now, now, true
+    touch(r, l)
+    save(r)
+    out[#out + 1] = {lane.name, id, f.m, l, (L.n or 0) + 1, e, r.head.ta, r.head.pr}
+    size_bytes = size_bytes + #e
+    return
+  end
+  discard(lane, id)
+  if mine then
+    if not late then lapse(r, l, L, 'expired', 'backend.unavailable', 'the bytes of the message are lost')
+    elseif now >= r.head.ta then lapse(r, l, L, 'expired', 'timeout.total', 'its total time was over before it was taken')
+    else lapse(r, l, L, 'expired', 'ttl.expired', 'its ttl was over before the first hand-over') end
+    save(r)
+    expired = expired + 1
+  end
+  if ahead(id) then rewind(lane.key, 'agent') end
+end
+
+-- Anybody can write into an inbox. An entry that raises is of no use to anybody and goes: else each take would stop at it.
+local function hand_over(lane, entry, resumed)
+  looks = looks + 1
+  if not pcall(offer, lane, entry, resumed) then discard(lane, entry[1]) end
+end
