@@ -8,6 +8,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from reach.backend.port import Backend
 from reach.backend.steps import Answer, Settlement, SettleVerdict, Taken
@@ -23,6 +24,19 @@ GIVE_UP_AFTER_MS = 60_000
 
 Hands = dict[int, dict[str, list[str]]]
 """partition -> lane -> hands."""
+
+
+class Hold(NamedTuple):
+    """Where an entry is that this instance holds. The hand alone does not say it: ids are unique within one stream only."""
+
+    partition: int
+    lane: str
+    hand: str
+
+
+def hold_of(taken: Taken) -> Hold:
+    """What holds a message that was taken."""
+    return Hold(taken.partition, taken.lane, taken.hand)
 
 
 class Unsettled:
@@ -52,7 +66,7 @@ class Inbox:
         self._backend = backend
         self._clock = clock
         self._lock = threading.Lock()
-        self._held: dict[tuple[int, str], str] = {}
+        self._held: dict[Hold, None] = {}  # in the order in which they were taken
         self._cursors: dict[int, Mapping[str, str]] = {}
         self._unsure: set[int] = set()
         self._buffer: list[Taken] = []
@@ -105,13 +119,13 @@ class Inbox:
         self._turn += len(result.taken)
         with self._lock:
             for taken in result.taken:
-                self._held[partition, taken.hand] = taken.lane
+                self._held[hold_of(taken)] = None
         self._buffer.extend(result.taken)
         self._cursors[partition] = result.cursors
 
     def _hands_of(self, partition: int) -> list[str]:
         with self._lock:
-            return [hand for where, hand in self._held if where == partition]
+            return [hold.hand for hold in self._held if hold.partition == partition]
 
     async def wait(self, block_ms: int) -> bool:
         """The bell: True when something may lie behind what was read, False after `block_ms`. Cancelling is safe.
@@ -137,14 +151,14 @@ class Inbox:
         """What must be renewed. Safe from any thread."""
         hands: Hands = {}
         with self._lock:
-            for (partition, hand), lane in self._held.items():
+            for partition, lane, hand in self._held:
                 hands.setdefault(partition, {}).setdefault(lane, []).append(hand)
         return hands
 
-    def forget(self, partition: int, hand: str) -> None:
+    def forget(self, hold: Hold) -> None:
         """It is no longer ours: lost, cancelled or settled. Twice is once."""
         with self._lock:
-            self._held.pop((partition, hand), None)
+            self._held.pop(hold, None)
 
     # ------------------------------------------------------------ settle
 
@@ -220,7 +234,7 @@ class Inbox:
     def _close(self, waiting: list[Unsettled], batch: list[Unsettled], verdicts: Iterable[SettleVerdict]) -> None:
         del waiting[: len(batch)]
         for item, verdict in zip(batch, verdicts, strict=True):
-            self.forget(item.taken.partition, item.taken.hand)
+            self.forget(hold_of(item.taken))
             if not item.done.done():
                 item.done.set_result(verdict)
 
@@ -231,7 +245,7 @@ class Inbox:
             for item in late:
                 waiting.remove(item)
                 self._say("answer given up", item, None)
-                self.forget(item.taken.partition, item.taken.hand)
+                self.forget(hold_of(item.taken))
                 item.done.set_result("unknown")
 
     def _say(self, event: str, item: Unsettled, error: ReachError | None) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from reach.backend.port import Backend
 from reach.clock import Clock, SystemClock
-from reach.delivery.inbox import Hands
+from reach.delivery.inbox import Hands, Hold
 from reach.envelope.records import encode_beat
 from reach.envelope.registration import Beat
 from reach.errors import BackendError, BackendUnavailable
@@ -42,7 +42,7 @@ class Pulse:
         clock: Clock,
         sample: Callable[[], Beat],
         holds: Callable[[], Hands],
-        on_lost: Callable[[int, str], None],
+        on_lost: Callable[[Hold], None],
         on_unknown: Callable[[], None],
     ) -> None:
         """The callables may be called from another thread than theirs.
@@ -54,7 +54,7 @@ class Pulse:
             clock: For waiting.
             sample: How the instance is now.
             holds: What must be renewed.
-            on_lost: A hand (partition, hand) that is no longer held.
+            on_lost: What is no longer held.
             on_unknown: The registry does not know this agent.
         """
         self._backend = backend
@@ -104,11 +104,12 @@ class Pulse:
     async def _renew(self) -> int:
         lost = 0
         for partition, lanes in self._holds().items():
-            async with _bounded():
-                still = await self._backend.renew(partition, self._agent_id, self._instance_id, lanes)
-            for hand in {hand for hands in lanes.values() for hand in hands} - still:
-                lost += 1
-                self._on_lost(partition, hand)
+            for lane, hands in lanes.items():  # lane by lane: the same id in two lanes is two entries
+                async with _bounded():
+                    still = await self._backend.renew(partition, self._agent_id, self._instance_id, {lane: hands})
+                for hand in set(hands) - still:
+                    lost += 1
+                    self._on_lost(Hold(partition, lane, hand))
         return lost
 
     async def _beat(self, beat: Beat) -> None:

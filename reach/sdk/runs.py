@@ -12,7 +12,7 @@ from typing import Any
 from reach.backend.port import Backend
 from reach.backend.steps import Answer, SettleVerdict, Taken
 from reach.clock import Cancel, Clock
-from reach.delivery.inbox import Inbox
+from reach.delivery.inbox import Hold, Inbox, hold_of
 from reach.envelope.codec import decode
 from reach.envelope.message import Envelope
 from reach.errors import EnvelopeError
@@ -100,7 +100,7 @@ class Runs:
         self._host = host
         self._clock = clock
         self._on_change = on_change
-        self._runs: dict[tuple[int, str], Run] = {}
+        self._runs: dict[Hold, Run] = {}
         self._tasks = Tasks()
         self._settling = 0
         self._stir = asyncio.Event()
@@ -123,24 +123,24 @@ class Runs:
 
     def start(self, taken: Taken) -> None:
         """Run it."""
-        key = (taken.partition, taken.hand)
+        key = hold_of(taken)
         if key in self._runs:
             if self._runs[
                 key
             ].answered:  # handed over again while its first run is being given up: the lease brings it back
-                self._inbox.forget(*key)
+                self._inbox.forget(key)
             return
         run = self._runs[key] = Run(taken, self._clock.monotonic_ms())
         run.task = self._tasks.start(self._run(run), f"run {taken.msg_id}")
         if run.task is None:
             self._runs.pop(key, None)
-            self._inbox.forget(*key)
+            self._inbox.forget(key)
         self._on_change()
 
-    def lost(self, partition: int, hand: str) -> None:
+    def lost(self, hold: Hold) -> None:
         """The ledger has taken it away: cancelled by its sender, or given to somebody else. Its result would be refused."""
-        self._inbox.forget(partition, hand)
-        run = self._runs.get((partition, hand))
+        self._inbox.forget(hold)
+        run = self._runs.get(hold)
         if run is not None and run.claim():
             log.info("run lost", extra={"msg_id": run.taken.msg_id, "agent": self._inbox.agent_id})
             run.cancel()
@@ -196,14 +196,14 @@ class Runs:
         finally:
             run.close()
             if not run.answered:
-                self._inbox.forget(taken.partition, taken.hand)
+                self._inbox.forget(hold_of(taken))
             if run.busy is not None and not run.busy.done():
                 run.busy.add_done_callback(lambda _: self._free(taken))
             else:
                 self._free(taken)
 
     def _free(self, taken: Taken) -> None:
-        self._runs.pop((taken.partition, taken.hand), None)
+        self._runs.pop(hold_of(taken), None)
         self._stir.set()
         self._on_change()
 
@@ -305,7 +305,7 @@ class Runs:
         taken = run.taken
         run.alive_at_ms = self._clock.monotonic_ms()
         if not await self._backend.progress(taken.partition, taken.msg_id, taken.leg, taken.hand, notice):
-            self.lost(taken.partition, taken.hand)
+            self.lost(hold_of(taken))
 
     def _record(self, point: Point, run: Run, code: str = "") -> None:
         envelope, taken = run.envelope, run.taken

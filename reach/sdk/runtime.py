@@ -234,7 +234,7 @@ class AgentRun:
             clock=self.place.clock,
             sample=self.sample,
             holds=self.inbox.holds,
-            on_lost=lambda partition, hand: self._in_loop(lambda: self.runs.lost(partition, hand)),
+            on_lost=lambda hold: self._in_loop(lambda: self.runs.lost(hold)),
             on_unknown=lambda: self._in_loop(self.membership.forgotten),
         )
 

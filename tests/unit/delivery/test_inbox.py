@@ -8,7 +8,7 @@ import pytest
 from reach.backend.memory_backend import MemoryBackend, Store
 from reach.backend.steps import Answer, Settlement, SettleVerdict, Taken
 from reach.delivery.answers import make_answer
-from reach.delivery.inbox import GIVE_UP_AFTER_MS, Inbox
+from reach.delivery.inbox import GIVE_UP_AFTER_MS, Inbox, hold_of
 from reach.envelope.records import encode_registration
 from reach.envelope.registration import Capability, Registration
 from reach.errors import BackendUnavailable, ScriptFailed
@@ -81,8 +81,8 @@ async def test_what_is_held_is_known_by_its_hand_until_it_is_settled(hand: Hand)
     assert await hand.inbox.run_once() == {"settled": 1}
     assert await settling == "done"
     assert hand.inbox.holds() == {0: {"normal": [two.hand]}}
-    hand.inbox.forget(0, two.hand)
-    hand.inbox.forget(0, two.hand)
+    hand.inbox.forget(hold_of(two))
+    hand.inbox.forget(hold_of(two))
     assert hand.inbox.holds() == {}
 
 

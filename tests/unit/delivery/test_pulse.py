@@ -9,7 +9,7 @@ import pytest
 from reach.backend.memory_backend import MemoryBackend, Store
 from reach.backend.port import Backend
 from reach.clock import Clock
-from reach.delivery.inbox import Hands
+from reach.delivery.inbox import Hands, Hold
 from reach.delivery.pulse import Pulse
 from reach.envelope.registration import Beat
 from reach.errors import BackendUnavailable
@@ -25,7 +25,7 @@ class Owner:
         self.backend = FaultyBackend(MemoryBackend(store=self.store))
         self.beat = Beat()
         self.held: Hands = {}
-        self.lost: list[tuple[int, str]] = []
+        self.lost: list[Hold] = []
         self.unknown = 0
 
     def pulse(self, backend: Backend | None = None, clock: Clock | None = None) -> Pulse:
@@ -36,7 +36,7 @@ class Owner:
             clock=clock or self.clock,
             sample=lambda: self.beat,
             holds=lambda: self.held,
-            on_lost=lambda partition, hand: self.lost.append((partition, hand)),
+            on_lost=self.lost.append,
             on_unknown=self._forgotten,
         )
 
@@ -124,7 +124,7 @@ async def test_what_is_held_is_renewed_every_five_seconds(owner: Owner) -> None:
     pulse = owner.pulse()
     await owner.ticks(pulse, 250)
     assert owner.count("renew") == 2
-    assert sorted(owner.lost) == [(0, "1-1"), (1, "2-2")]  # the ledger has none of them
+    assert sorted(owner.lost) == [(0, "normal", "1-1"), (1, "high", "2-2")]  # the ledger has none of them
     owner.held = {}
     await owner.ticks(pulse, 6_000)
     assert owner.count("renew") == 2
@@ -149,3 +149,11 @@ async def test_a_call_that_hangs_is_a_failure(owner: Owner, monkeypatch: pytest.
     with pytest.raises(BackendUnavailable, match="no answer within"):
         await pulse.run_once()
     owner.backend.resume()
+
+
+async def test_the_same_id_in_two_lanes_is_two_entries(owner: Owner) -> None:
+    inbox = owner.backend.backend
+    await inbox.open_inbox(0, "one")
+    owner.held = {0: {"high": ["1-1"], "normal": ["1-1"]}}
+    await owner.ticks(owner.pulse(), 250)
+    assert sorted(owner.lost) == [(0, "high", "1-1"), (0, "normal", "1-1")]

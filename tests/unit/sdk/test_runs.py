@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import pytest
 
 from reach.backend.port import Backend
-from reach.delivery.inbox import Inbox
+from reach.delivery.inbox import Hold, Inbox, hold_of
 from reach.envelope.records import encode_registration
 from reach.envelope.registration import Capability, Registration
 from reach.sdk.handlers import Handlers, read_handler
@@ -58,9 +58,9 @@ async def bench() -> AsyncIterator[Bench]:
 async def test_a_lost_hand_that_nobody_runs_is_held_no_longer(bench: Bench) -> None:
     await bench.send()
     (taken,) = await bench.inbox.take(1)
-    bench.runs.lost(0, "99-9")
+    bench.runs.lost(Hold(0, "normal", "99-9"))
     assert bench.inbox.holds() == {0: {"normal": [taken.hand]}}
-    bench.runs.lost(0, taken.hand)
+    bench.runs.lost(hold_of(taken))
     assert bench.inbox.holds() == {}
 
 
@@ -79,7 +79,7 @@ async def test_work_that_comes_again_while_its_run_is_given_up_is_not_held_for_e
     (taken,) = await bench.inbox.take(1)
     bench.runs.start(taken)
     await bench.bus.settle()
-    bench.runs.lost(0, taken.hand)
+    bench.runs.lost(hold_of(taken))
     await bench.bus.settle()
     assert bench.inbox.holds() == {}
     bench.inbox.connection_lost()
@@ -106,3 +106,26 @@ async def test_work_that_comes_twice_while_it_runs_stays_held(bench: Bench) -> N
     await bench.bus.settle()
     bench.runs.start(taken)
     assert bench.inbox.holds() == {0: {"normal": [taken.hand]}}
+
+
+async def test_two_messages_of_one_moment_in_two_lanes_both_run(bench: Bench) -> None:
+    """Ids are unique within a stream only: what is routed to two lanes in one millisecond has the same hand."""
+    ran = 0
+
+    async def work() -> None:
+        nonlocal ran
+        ran += 1
+
+    bench.handle(work)
+    await bench.bus.send("capability:work", priority=9)
+    await bench.bus.send("capability:work", priority=5)
+    await bench.bus.settle()
+    high, normal = await bench.inbox.take(2)
+    assert (high.lane, normal.lane, high.hand) == ("high", "normal", normal.hand)
+    assert bench.inbox.holds() == {0: {"high": [high.hand], "normal": [normal.hand]}}
+    bench.runs.start(high)
+    bench.runs.start(normal)
+    await bench.bus.settle()
+    assert ran == 2
+    bench.inbox.forget(hold_of(high))
+    assert bench.inbox.holds() == {0: {"normal": [normal.hand]}}
