@@ -19,7 +19,7 @@ from reach.envelope.records import decode_notice, decode_receipt
 from reach.envelope.rules import fingerprint, partition_of
 from reach.errors import BackendDenied, BackendError, BackendFull, EnvelopeError, RecordError
 from reach.sdk.mailbox import Keeper, Mailbox, Reader
-from reach.sdk.pending import Pending
+from reach.sdk.pending import Pending, next_round
 from reach.service import Service, Supervisor, Tasks, pause_ms
 from reach.tracing.hops import HopRecorder, TimeBase
 
@@ -113,6 +113,16 @@ class Exchange:
             waiting.remove(pending)
         if not waiting:
             self._pending.pop(pending.msg_id, None)
+
+    async def choose_round(self, pending: Pending) -> None:
+        """Give a message whose id may have been used before its round: one more than the record's where that has ended retryable.
+
+        Raises:
+            BackendError: The record cannot be read.
+        """
+        record = await self.backend.inspect(pending.partition, pending.msg_id)
+        if record is not None:
+            pending.round = next_round(record, pending.sender)
 
     async def deliver(self, pending: Pending, make: Make) -> None:
         """Put it into the ingress. An unknown outcome is sent again with the same id until the deadline: a duplicate runs nothing.

@@ -17,8 +17,8 @@ class Options(TypedDict, total=False):
     Where it is not given, an agent's max_process raises it, and a duplicate waits as long as the message that it repeats; where it is,
     the caller hears at timeout + 0.25 s, and `details["goes_on"]` says that the message does not end with it. ttl: how long the first
     hand-over may take, 30 s. key: the caller's own id of this piece of work: the same key is the same message, and a repeat runs
-    nothing. correlation_id: the conversation. priority: 1 to 10, 5. max_attempts: one run and so many less one retries, 6.
-    headers: text to text, carried untouched.
+    nothing, unless it had ended retryable: then it runs anew, as the next round of the same message. correlation_id: the conversation.
+    priority: 1 to 10, 5. max_attempts: one run and so many less one retries, 6. headers: text to text, carried untouched.
     """
 
     type: str
@@ -69,6 +69,7 @@ def compose(
     reply_to: str,
     now_ms: int,
     total_ms: int | None,
+    round: int = 1,
     traceparent: str | None = None,
     parent: Parent | None = None,
 ) -> Envelope:
@@ -85,6 +86,7 @@ def compose(
         type=options.get("type", "request"),
         timestamp=now_ms,
         task_id=options.get("key"),
+        round=round,
         source=source,
         target=Target(pattern=pattern, scope=scope),
         correlation_id=options.get("correlation_id"),

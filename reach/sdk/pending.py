@@ -13,8 +13,19 @@ from reach.envelope.receipt import Notice, ReceiptRecord, Status
 from reach.errors import EnvelopeError
 
 MAX_NOTICES = 256
+#: how the core of a leg begins that ended so: the ledger re-opens no other
+_RETRYABLE = '{"status":"retryable"'
 #: refusals concern the whole message, however many legs it would have had
 _REFUSALS = ("envelope.", "target.", "type.", "ttl.zero", "overloaded", "auth.", "loop.", "budget.")
+
+
+def next_round(record: Record, sender: str) -> int:
+    """The round in which a sender asks for a message that the ledger knows: a new one only where again can help."""
+    head = record.head
+    if head.tombstone or head.sender != sender:
+        return 1
+    retryable = any(leg.finished_at_ms and leg.core.startswith(_RETRYABLE) for leg in record.legs.values())
+    return head.round + 1 if retryable and head.open <= 0 else head.round
 
 
 class Progress(msgspec.Struct, frozen=True):

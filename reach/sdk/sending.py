@@ -171,6 +171,8 @@ class Sending:
         async def make(left_ms: int) -> Envelope:
             nonlocal envelope
             # Sent again later, it must not outlive the caller who set a timeout; what it is and says stays the same.
+            if envelope is None and options.get("key") is not None:
+                await origin.exchange.choose_round(pending)
             own_ms = None if total_ms is None else min(total_ms, left_ms) if envelope is not None else total_ms
             envelope = compose(
                 msg_id=pending.msg_id,
@@ -182,6 +184,7 @@ class Sending:
                 reply_to=origin.exchange.mailbox.id,
                 now_ms=origin.exchange.clock.wall_ms(),
                 total_ms=own_ms,
+                round=pending.round,
                 traceparent=_current_traceparent(),
                 parent=parent,
             )

@@ -154,3 +154,20 @@ async def test_a_cancelled_message_is_not_run_again(drive: Drive) -> None:
     await drive.backend.cancel(0, msg_id, "sender-1", 1, 60_000)
     assert (await drive.send(msg_id=msg_id, round=2))[1].known == "duplicate"
     assert await drive.place.type_of(KEYS.mail(0, BOX)) == "stream"
+
+
+async def test_a_broadcast_that_found_nobody_is_fanned_out_anew(drive: Drive) -> None:
+    nobody = Plan("finish", answer=retryable("route.no_candidate"))
+    msg_id = await drive.sent(nobody, scope="all")
+    assert (await drive.receipt())["leg"] == 0
+    await drive.backend.open_inbox(0, "a2")
+    _, result = await drive.send(TO_AGENT, Plan("deliver", "a2"), msg_id=msg_id, scope="all", round=2)
+    assert (result.verdict, result.known, len(result.hands)) == ("done", "", 2)
+    head = await drive.head(msg_id)
+    assert (head.legs, head.open, head.round) == (2, 2, 2)
+    assert [(await drive.leg(msg_id, number)).agent for number in (0, 1)] == [AGENT, "a2"]
+    assert await drive.receipts() == []
+    for agent in (AGENT, "a2"):
+        (taken,) = await drive.take(agent=agent)
+        assert await drive.settle_as(agent, taken, success()) == "done"
+    assert {each["round"] for each in await drive.receipts()} == {2}

@@ -62,15 +62,20 @@ def reopens(record: MessageRecord, decision: Send) -> bool:
 
 def to_open(decision: Send, old: MessageRecord | None) -> dict[int, Opening]:
     """The legs to be opened: all of a new message; of an old broadcast those that ended retryable, each for its own agent."""
-    if old is None or decision.head.scope == "one":
+    if old is None or decision.head.scope == "one" or found_nobody(old):
         return {number: Opening(plan.agent, plan) for number, plan in enumerate(decision.plans)}
     by_agent: dict[str, Plan] = {plan.agent: plan for plan in decision.plans if plan.agent}
     openings: dict[int, Opening] = {}
     for number, leg in sorted(old.legs.items()):
         if _ended_retryable(leg):
-            plan = by_agent.get(leg.agent) if leg.agent else next(iter(decision.plans), None)
-            openings[number] = Opening(leg.agent or (plan.agent if plan is not None else ""), plan)
+            openings[number] = Opening(leg.agent, by_agent.get(leg.agent))
     return openings
+
+
+def found_nobody(record: MessageRecord) -> bool:
+    """Whether it is a broadcast with one leg that is nobody's: a new round of it is fanned out anew."""
+    first = record.legs.get(0)
+    return record.head.legs == 1 and (first is None or not first.agent)
 
 
 def _same(record: MessageRecord, decision: Send) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import msgspec
 
 from reach.backend.memory_backend.closing import lapse_leg
-from reach.backend.memory_backend.duplicates import Opening, attach, post_stored, reopens, to_open
+from reach.backend.memory_backend.duplicates import Opening, attach, found_nobody, post_stored, reopens, to_open
 from reach.backend.memory_backend.partition import AHEAD_MS, Partition
 from reach.backend.memory_backend.placing import is_large, obstacle, place, post_routed
 from reach.backend.memory_backend.rescuing import letter_of, rescue
@@ -92,7 +92,7 @@ def _send(part: Partition, decision: Send) -> RouteResult:
     if not part.acknowledge(decision.entry.stream, decision.entry.id):
         return SKIPPED
     openings = to_open(decision, old)
-    kept = dict(old.legs) if old is not None and decision.head.scope == "all" else {}
+    kept = dict(old.legs) if old is not None and decision.head.scope == "all" and not found_nobody(old) else {}
     record = MessageRecord(_timed(part, decision, len(openings), len(kept) or len(openings)), kept)
     part.drop_envelope(decision.msg_id)  # of a record that was forgotten: other content, maybe
     head = record.head

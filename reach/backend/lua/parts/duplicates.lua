@@ -54,7 +54,9 @@ end
 -- The legs to be opened: all of a new message; of an old broadcast those that ended retryable, with the plan for their own agent.
 local function to_open(r, d, old)
   local todo = {}
-  if not (old and r.all) then
+  -- A broadcast that had found nobody has one leg that is nobody's: it is fanned out anew.
+  local nobodys = old and old.head.ls == 1 and not (leg(old, 0) or {}).a
+  if nobodys or not (old and r.all) then
     for i, p in ipairs(d.p) do todo[i] = {l = i - 1, p = p, a = p.agent} end
     return todo, #d.p
   end
@@ -63,11 +65,11 @@ local function to_open(r, d, old)
     r.legs[l] = L
     if L then touch(r, l) end
     if ended_retryable(L) then
-      local found = not L.a and d.p[1] or nil
+      local found
       for _, p in ipairs(d.p) do
         if p.agent == L.a then found = p end
       end
-      todo[#todo + 1] = {l = l, p = found, a = L.a or (found and found.agent)}
+      todo[#todo + 1] = {l = l, p = found, a = L.a}
     end
   end
   return todo, old.head.ls
