@@ -12,7 +12,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 ARGS ?=
-# Tests mostly wait for servers and processes, so two at a time fit one core.
+# Workers of pytest-xdist; tests that need the machine to themselves share one of them (tests/conftest.py).
 JOBS ?= 2
 
 help:  ## list the targets
@@ -40,7 +40,7 @@ dev: $(STAMP)  ## a private server and a worker, one command
 	$(BIN)/python -m reach.cli dev $(ARGS)
 
 test: $(STAMP)  ## the whole suite, on every server that is found (REACH_TEST_SERVERS=redis,valkey chooses)
-	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(ARGS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup $(ARGS)
 
 check: $(STAMP)  ## format, lint, types, layers, spelling, dependencies, rules of the house
 	@failed=''; \

@@ -5,6 +5,7 @@ import contextlib
 import inspect
 import threading
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import pytest
 import redis
@@ -22,11 +23,24 @@ except ConfigError as error:  # told by the first test that needs a server, so t
     _ENGINES = ["none"]
     _NO_ENGINE = error.message
 
+_HERE = Path(__file__).parent
+
 #: how long threads and connections may take to end after a test, in seconds
 GRACE_S = 2.0
 
 #: threads that belong to an event loop or an executor and end with it
 _THREADS_OF_OTHERS = ("asyncio_", "ThreadPoolExecutor", "pytest", "Dummy", "execnet")
+
+
+#: what measures time or starts many processes: never two of these at once, or one would see the load of the other
+_ALONE = ("e2e", "chaos", "faults", "integration")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give the tests that need the machine to themselves to one worker of pytest-xdist; the others fill the other workers."""
+    for item in items:
+        if item.path.is_relative_to(_HERE) and item.path.relative_to(_HERE).parts[0] in _ALONE:
+            item.add_marker(pytest.mark.xdist_group("alone"))
 
 
 @pytest.fixture(scope="session", params=_ENGINES)
