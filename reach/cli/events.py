@@ -10,7 +10,10 @@ import msgspec
 from reach.backend import open_backend
 from reach.backend.port import Backend
 from reach.cli import edge
+from reach.envelope.rules import LAST_MOMENT_MS
 
+#: the end of the year 9999, behind which there is no date
+LAST_US = LAST_MOMENT_MS * 1000
 PAGE = 100
 BLOCK_MS = 1_000
 
@@ -66,7 +69,13 @@ def _decoded(batch: bytes) -> list[dict[str, Any]]:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         edge.say("reach: a batch that cannot be read was left out")
         return []
-    return found
+    return [record for record in found if _has_moment(record)]
+
+
+def _has_moment(record: dict[str, Any]) -> bool:
+    """Whether it says when: what does not was written by nobody who knows what a record is."""
+    at_us = record.get("at_us", 0)
+    return type(at_us) is int and 0 <= at_us <= LAST_US
 
 
 def _line(record: dict[str, Any], form: str) -> str:

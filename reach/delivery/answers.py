@@ -90,8 +90,11 @@ def code_answer(
 
 
 def kept_answer(leg: Leg) -> Answer:
-    """The answer that a leg has from its last run."""
-    kept = _kept(leg.core)
+    """The answer that a leg has from its last run; one that nobody can read any more is `handler.error`."""
+    try:
+        kept = _kept(leg.core)
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        return _junk("the answer of its last run cannot be read")
     return Answer(status=kept.status, code=kept.code, core=leg.core, details=leg.details or _EMPTY)
 
 

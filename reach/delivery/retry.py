@@ -53,8 +53,11 @@ def retry_of(leg: Leg, *, max_attempts: int, total_at_ms: int, now_ms: int, jitt
 
 
 def code_of(leg: Leg) -> str:
-    """The code of the leg's last answer; "" when it has none."""
-    return _core.decode(leg.core).code if leg.core else ""
+    """The code of the leg's last answer; "" when it has none, or none that can be read."""
+    try:
+        return _core.decode(leg.core).code if leg.core else ""
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        return ""
 
 
 def _wait_ms(leg: Leg, code: str, jitter: float) -> int:

@@ -206,7 +206,7 @@ def conversation_of(record: Record) -> str:
     """The conversation that a record's message belongs to; "" where nobody can tell."""
     try:
         return _read("{" + record.head.members + "}").correlation_id
-    except msgspec.MsgspecError:
+    except (msgspec.DecodeError, UnicodeEncodeError):
         return ""
 
 

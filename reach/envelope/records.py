@@ -71,7 +71,7 @@ def decode_notice(data: bytes) -> Notice:
     """
     _edge(data, "notice", MAX_BYTES)
     try:
-        fields = msgspec.json.decode(data, type=dict[str, Any])
+        fields = msgspec.json.decode(scan.mended(data), type=dict[str, Any])
     except msgspec.DecodeError as error:
         raise RecordError(f"notice: {error}") from None
     kind, msg_id = fields.pop("notice", None), fields.pop("msg_id", "")
@@ -252,10 +252,10 @@ def _read(
     try:
         return decoder.decode(data)
     except msgspec.DecodeError as error:
-        text = scan.latin(data)
+        text = scan.latin(scan.mended(data))
         if not scan.is_json(data) or not text.lstrip(" \t\n\r").startswith("{"):
             raise RecordError(f"{what}: {error}") from None
-    # A null that means absent, or a lone surrogate inside the field that is carried untouched.
+    # A null that means absent, or half a character: in a text it is mended, in the field that is carried it stays.
     found = [m for m in scan.members(text) if m.key == carried or not scan.is_null(text, m)]
     written = ",".join(f'"{m.key}":0' if m.key == carried else text[m.start : m.end] for m in found)
     try:

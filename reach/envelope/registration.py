@@ -22,7 +22,7 @@ MAX_AMOUNT = 1_000_000.0
 Amount = Annotated[float, msgspec.Meta(ge=0.0, le=MAX_AMOUNT)]
 
 
-class Capability(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+class Capability(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One thing that an agent can do. Schemas are names (`refund.request.v1`) or JSON Schemas."""
 
     name: str
@@ -34,7 +34,7 @@ class Capability(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     cost: float | None = None
 
 
-class Accept(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+class Accept(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A message type that an agent takes; no schemas means any."""
 
     type: str
@@ -44,7 +44,7 @@ class Accept(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forb
 DEFAULT_ACCEPTS = (Accept(type="request"), Accept(type="event"))
 
 
-class Registration(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+class Registration(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What an instance declares about its agent. `partitions` is P as the agent knows it."""
 
     agent_id: str
@@ -67,8 +67,11 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     token: str | None = None
 
 
-class Beat(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """How an instance is right now. It steers routing only; possession of work is judged by leases."""
+class Beat(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How an instance is right now. It steers routing only; possession of work is judged by leases.
+
+    Unknown fields are ignored: an agent of a later version that says more must not count as silent.
+    """
 
     state: BeatState = "ready"
     reason: str | None = None
@@ -117,8 +120,11 @@ class ControlEntry(msgspec.Struct, frozen=True, kw_only=True):
     fields: dict[str, msgspec.Raw] = {}
 
 
-class StoredRegistration(Registration, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """A value of the hash `agents`: a registration and the version of its last change."""
+class StoredRegistration(Registration, frozen=True, kw_only=True, omit_defaults=True):
+    """A value of the hash `agents`: a registration and the version of its last change.
+
+    What is unknown in it is ignored: the registrar that wrote it, and refuses what it does not know, may be of a later version.
+    """
 
     v: Int64 = 0
 

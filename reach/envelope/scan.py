@@ -17,6 +17,10 @@ _KEYS = re.compile(rb'"([a-z_]+)"[ \t\n\r]*:').findall
 _OPENING = re.compile(r"[ \t\n\r]*\{?[ \t\n\r]*")
 _COLON = re.compile(r"[ \t\n\r]*:?[ \t\n\r]*")
 _COMMA = re.compile(r"[ \t\n\r]*,?[ \t\n\r]*")
+# A backslash that is escaped itself, a whole pair, or one half alone: only the last is a group.
+_HALF = re.compile(
+    rb"\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})"
+)
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
 _BRACKETS = bytes.maketrans(b"{}", b"[]")
 _NO_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
@@ -157,6 +161,11 @@ def _without_surrogates(data: bytes) -> bytes:
     if b"\\" not in data:
         return data
     return _SURROGATE.sub(b"..", data.replace(b"\\\\", b".."))
+
+
+def mended(data: bytes) -> bytes:
+    r"""The bytes with every lone surrogate written as `\ufffd`; as long as before, so that positions stay what they were."""
+    return _HALF.sub(lambda found: rb"\ufffd" if found[1] else found[0], data) if rb"\u" in data else data
 
 
 def _past(separator: re.Pattern[str], text: str, at: int) -> int:

@@ -1,8 +1,9 @@
 """Reads `control`: registrations, changes of capabilities, farewells, and cancels of those who have no scripts. Answers each."""
 
+import asyncio
 import logging
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -12,7 +13,7 @@ from reach.envelope import records
 from reach.envelope.message import Source
 from reach.envelope.receipt import Notice, NoticeKind
 from reach.envelope.registration import Beat, ControlEntry, Registration, StoredRegistration
-from reach.envelope.rules import BUILT_IN_TYPES, DEFAULT_TOTAL_MS, partition_of, sender_of
+from reach.envelope.rules import BUILT_IN_TYPES, DEFAULT_TOTAL_MS, MAX_TIMEOUT_MS, partition_of, sender_of
 from reach.errors import BackendError, ReachError, RecordError, RegistrationRefused
 from reach.registry.reaper import close_inboxes
 from reach.routing.agents import SUSPECT_MS
@@ -44,8 +45,8 @@ class _Cancel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     msg_id: str
     source: Source | str
     order_key: str | None = None
-    round: int = 1
-    total_ms: int = DEFAULT_TOTAL_MS
+    round: Annotated[int, msgspec.Meta(ge=1, le=2**53)] = 1
+    total_ms: Annotated[int, msgspec.Meta(ge=1, le=MAX_TIMEOUT_MS)] = DEFAULT_TOTAL_MS
 
 
 class Registrar:
@@ -57,13 +58,26 @@ class Registrar:
     def __init__(self, backend: Backend, worker: str) -> None:
         self._backend = backend
         self._worker = worker
+        self._in_hand = ""  # the entry that is being handled; if it brings the run down, it is given up
 
     async def run_once(self) -> Report:
         """Handle what has come, or wait a second for something to come."""
         counts: dict[str, int] = {}
+        culprit, self._in_hand = self._in_hand, ""
         for entry_id, data in await self._backend.read_control(self._worker, BLOCK_MS):
-            mailbox, notice = await self._answer(data)
-            await self._backend.finish_control(entry_id, mailbox, records.encode_notice(notice))
+            if entry_id == culprit:  # it brought the last run down, and would stop all others for ever
+                log.error("given up", extra={"entry": entry_id})
+                await self._backend.finish_control(entry_id)
+                counts["given_up"] = 1
+                continue
+            self._in_hand = entry_id
+            try:
+                mailbox, notice = await self._answer(data)
+                await self._backend.finish_control(entry_id, mailbox, records.encode_notice(notice))
+            except (BackendError, asyncio.CancelledError):
+                self._in_hand = ""  # no fault of the entry
+                raise
+            self._in_hand = ""
             counts[notice.notice] = counts.get(notice.notice, 0) + 1
         return counts
 
@@ -176,10 +190,9 @@ class Registrar:
         sender = asked.source if isinstance(asked.source, str) else sender_of(asked.source)
         own = partition_of(asked.msg_id, asked.order_key, self._backend.partitions)
         others = [p for p in range(self._backend.partitions) if p != own] if asked.order_key is None else []
-        tomb_ms = max(asked.total_ms, 1)
         what, closed = "tombstone", 0
         for partition in (own, *others):
-            result = await self._backend.cancel(partition, asked.msg_id, sender, asked.round, tomb_ms)
+            result = await self._backend.cancel(partition, asked.msg_id, sender, asked.round, asked.total_ms)
             if result.what != "tombstone":
                 what, closed = result.what, result.closed
                 break
@@ -237,5 +250,7 @@ def _reply_to(data: bytes) -> str:
 
 
 def _text(raw: msgspec.Raw | None) -> str | None:
-    said = msgspec.json.decode(raw) if raw is not None else None
-    return said[:128] if isinstance(said, str) else None
+    try:
+        return msgspec.json.decode(raw, type=str)[:128] if raw is not None else None
+    except msgspec.DecodeError:  # no text, or half a character
+        return None

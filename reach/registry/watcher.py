@@ -1,6 +1,7 @@
 """Keeps one router's index true: a snapshot, then every change as it comes, and the beats once a second."""
 
 import asyncio
+import logging
 
 from reach.backend import Backend
 from reach.backend.steps import Change
@@ -13,6 +14,23 @@ from reach.service import Report
 POLL_MS = 1_000
 #: Beats are asked for from a little before the last answer, so that none falls between two.
 OVERLAP_MS = 200
+MAX_TOLD = 1_000
+
+log = logging.getLogger("reach.registry")
+
+
+class Complaints:
+    """Says in the log which records cannot be read: each name once, for whoever wrote it cannot be asked."""
+
+    def __init__(self) -> None:
+        self._told: set[str] = set()
+
+    def hear(self, name: str, problem: str) -> None:
+        """A record of this name cannot be read."""
+        if name in self._told or len(self._told) >= MAX_TOLD:
+            return
+        self._told.add(name)
+        log.warning("unreadable record", extra={"of": name, "error": problem})
 
 
 class Watcher:

@@ -30,7 +30,9 @@ class CapabilityIndex:
     Records that cannot be read (written by hand, or by something that is no registrar) are left out and counted in `unreadable`.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, complain: Callable[[str, str], None] = lambda _name, _problem: None) -> None:
+        """`complain` hears of each record that cannot be read: whose it is (agent, agent/instance or pattern), and why."""
+        self._complain = complain
         self.agents: dict[str, Agent] = {}
         self.types: frozenset[str] = BUILT_IN_TYPES
         self.meta: dict[str, str] = {}
@@ -119,7 +121,7 @@ class CapabilityIndex:
     def pulse(self, agent_id: str, instance_id: str, at_ms: int, data: bytes) -> bool:
         """Take one instance's beat. False: no such agent (yet), or no beat that can be read."""
         agent = self.agents.get(agent_id)
-        beat = self._read(records.decode_beat, data) if agent is not None else None
+        beat = self._read(records.decode_beat, data, f"{agent_id}/{instance_id}") if agent is not None else None
         if agent is None or beat is None:
             return False
         agent.beat(instance_id, at_ms, beat)
@@ -166,12 +168,13 @@ class CapabilityIndex:
         return found
 
     def _register(self, agent_id: str, data: bytes, instances: dict[str, Instance] | None) -> None:
-        declared = self._read(records.decode_stored_registration, data)
+        declared = self._read(records.decode_stored_registration, data, agent_id)
         self._remove(agent_id)
         if not isinstance(declared, StoredRegistration):
             return  # removed, or nothing that can be read
         if declared.agent_id != agent_id:
             self.unreadable += 1
+            self._complain(agent_id, f"it is the registration of {declared.agent_id[:128]}")
             return
         agent = Agent(declared, instances)
         self.agents[agent_id] = agent
@@ -210,15 +213,16 @@ class CapabilityIndex:
                 del self._by_group[group]
 
     def _set_policy(self, pattern: str, data: bytes) -> None:
-        policy = self._read(records.decode_policy, data) if data else None
+        policy = self._read(records.decode_policy, data, pattern) if data else None
         if policy is None:
             self._policies.pop(pattern, None)
         else:
             self._policies[pattern] = policy
 
-    def _read(self, decode: Callable[[bytes], T], data: bytes) -> T | None:
+    def _read(self, decode: Callable[[bytes], T], data: bytes, name: str) -> T | None:
         try:
             return decode(data)
-        except RecordError:
+        except RecordError as error:
             self.unreadable += 1
+            self._complain(name, error.message)
             return None

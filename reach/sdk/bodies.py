@@ -3,6 +3,8 @@
 Pydantic is never imported: its models are known by their methods.
 """
 
+import json
+import math
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Protocol, TypeVar, cast, runtime_checkable
@@ -52,19 +54,50 @@ _write = msgspec.json.Encoder(enc_hook=_write_model).encode
 
 
 def encode_body(value: object) -> msgspec.Raw:
-    """The value as JSON. A `msgspec.Raw` is carried as it is; floats that are no number become null.
+    """The value as JSON. A `msgspec.Raw` is carried as it is.
 
     Raises:
-        BodyError: It, or something in it, cannot be written: a type that JSON has not, a cycle, a lone surrogate.
+        BodyError: It, or something in it, cannot be written: a type that JSON has not, NaN, infinity, a cycle, a lone surrogate.
     """
     if isinstance(value, msgspec.Raw):
         return value
     try:
-        return msgspec.Raw(_write(value))
+        written = _write(value)
+        # A float that is no number is written as null: only where there is a null can there be one.
+        lost = b"null" in written and _has_no_number(_plain(value))
     except RecursionError:
         raise BodyError("nested too deep, or in a circle", type=type(value).__name__) from None
     except (TypeError, ValueError, OverflowError, msgspec.MsgspecError) as error:
         raise BodyError(f"cannot be written as JSON: {error}", type=type(value).__name__) from error
+    if lost:
+        raise BodyError("cannot be written as JSON: it has a float that is NaN or infinite", type=type(value).__name__)
+    return msgspec.Raw(written)
+
+
+def _plain(value: object) -> object:
+    """The value in plain types, floats as they are: pydantic's JSON mode would have them as None already."""
+
+    def write(model: object) -> Any:
+        return model.model_dump(mode="python") if isinstance(model, _Model) else _write_model(model)
+
+    try:
+        return msgspec.to_builtins(value, enc_hook=write)
+    except (TypeError, ValueError):  # a model with parts that only its own JSON mode can write
+        return msgspec.to_builtins(value, enc_hook=_write_model)
+
+
+def _has_no_number(value: object) -> bool:
+    """Whether a float in this value of plain types is NaN or infinite."""
+    left = [value]
+    while left:
+        found = left.pop()
+        if isinstance(found, float) and not math.isfinite(found):
+            return True
+        if isinstance(found, dict):
+            left += found.values()
+        elif isinstance(found, list | tuple | set | frozenset):
+            left += found
+    return False
 
 
 @lru_cache(maxsize=1024)
@@ -76,6 +109,8 @@ def reader_for(kind: Any) -> Callable[[bytes], Any]:
     """
     if hasattr(kind, "model_validate_json"):
         read: Callable[[bytes], Any] = cast("_ModelClass", kind).model_validate_json
+    elif kind is Any:
+        read = _read_plain
     else:
         read = msgspec.json.Decoder(kind, dec_hook=_read_model).decode
 
@@ -98,6 +133,14 @@ def decode_body(data: bytes, kind: Any) -> Any:
         TypeError: The annotation is nothing that JSON can be read as.
     """
     return reader_for(kind)(data or b"null")
+
+
+def _read_plain(data: bytes) -> Any:
+    try:
+        return msgspec.json.decode(data)
+    except msgspec.DecodeError:
+        # Legal JSON that msgspec refuses: half a character, a number like 1e400. Python's own decoder takes both.
+        return json.loads(data)
 
 
 def _name_of(kind: Any) -> str:

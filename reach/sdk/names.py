@@ -1,7 +1,5 @@
 """A bare name as a target: agent_id first, then capability."""
 
-import msgspec
-
 from reach import ids
 from reach.backend.port import Backend
 from reach.clock import Clock
@@ -10,12 +8,6 @@ from reach.errors import EnvelopeError
 
 KEPT_MS = 1_000
 MAX_NAMES = 1_000
-
-
-class _Stored(msgspec.Struct):
-    """A stored registration, as far as it matters: whether its agent is gone."""
-
-    gone_at: int | None = None
 
 
 class Names:
@@ -50,7 +42,7 @@ class Names:
         if now - at_ms < KEPT_MS:
             return is_agent
         stored, _ = await self._backend.registration(name)
-        is_agent = stored is not None and msgspec.json.decode(stored, type=_Stored).gone_at is None
+        is_agent = stored is not None
         if len(self._known) >= MAX_NAMES:
             self._known.clear()
         self._known[name] = (now, is_agent)

@@ -4,8 +4,6 @@ import datetime as dt
 import math
 from typing import Any, Generic, TypeVar
 
-import msgspec
-
 from reach.backend.steps import Answer
 from reach.delivery.answers import make_answer, plain
 from reach.errors import ReachError
@@ -141,7 +139,7 @@ def text_of(error: BaseException, message: str | None = None) -> str:
 def _sound(details: dict[str, Any]) -> dict[str, Any]:
     """Details that can be written: they come from the user, and must never cost the answer itself."""
     try:
-        msgspec.json.encode(details)
-    except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError):
-        return {name: plain(repr(value)) for name, value in details.items() if isinstance(value, str | int)}
+        encode_body(details)
+    except BodyError:
+        return {name: plain(repr(value)) for name, value in details.items() if isinstance(value, str | int | float)}
     return details

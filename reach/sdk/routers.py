@@ -12,7 +12,7 @@ from reach.delivery.trail import Trail
 from reach.envelope.codec import DEFAULT_MAX_BYTES
 from reach.registry.reaper import Reaper
 from reach.registry.registrar import Registrar
-from reach.registry.watcher import Watcher
+from reach.registry.watcher import Complaints, Watcher
 from reach.routing.decide import Chooser
 from reach.routing.index import CapabilityIndex
 from reach.routing.strategies import Memory
@@ -35,7 +35,7 @@ def router_services(
     max_envelope_bytes: int = DEFAULT_MAX_BYTES,
 ) -> list[Service]:
     """The index and what feeds it, the router itself, its timers, the registry, the records; on an open backend."""
-    index = CapabilityIndex()
+    index = CapabilityIndex(Complaints().hear)
     watcher = Watcher(backend, index, clock=clock)
     trail = Trail(hops)
     judge = Judge(

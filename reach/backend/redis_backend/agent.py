@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from reach.backend.connection import Reply
 from reach.backend.keys import GROUP_AGENT, LANES
 from reach.backend.redis_backend.side import Side
-from reach.backend.redis_backend.streams import LOST, code_of
+from reach.backend.redis_backend.streams import LOST, code_of, text_of
 from reach.backend.scripts import script
 from reach.backend.steps import Settlement, SettleVerdict, Taken, TakeResult
 from reach.errors import BackendError
@@ -40,7 +40,7 @@ class AgentSide(Side):
         gone, more, now_ms, expired, cursors, *taken = reply
         return TakeResult(
             taken=tuple(_taken(partition, now_ms, row) for row in taken),
-            cursors={lane: cursor.decode() for lane, cursor in zip(LANES, cursors, strict=True)},
+            cursors={lane: text_of(cursor) for lane, cursor in zip(LANES, cursors, strict=True)},
             gone=gone == 1,
             expired=expired,
             more=more == 1,
@@ -79,7 +79,7 @@ class AgentSide(Side):
                 if code_of(reply) not in LOST:
                     raise reply
                 continue  # the lane is gone, and with it what was held
-            still.update(hand.decode() for hand in reply)
+            still.update(text_of(hand) for hand in reply)
         return still
 
     async def progress(self, partition: int, msg_id: str, leg: int, hand: str, notice: bytes | None) -> bool:
@@ -91,9 +91,9 @@ def _taken(partition: int, now_ms: int, row: Reply) -> Taken:
     lane, hand, msg_id, leg, attempt, envelope, total_at_ms, processing_ms = row
     return Taken(
         partition=partition,
-        lane=lane.decode(),
-        hand=hand.decode(),
-        msg_id=msg_id.decode(),
+        lane=text_of(lane),
+        hand=text_of(hand),
+        msg_id=text_of(msg_id),
         leg=int(leg),
         attempt=int(attempt),
         envelope=envelope,

@@ -11,7 +11,7 @@ from reach.backend.redis_backend.records import RecordsSide
 from reach.backend.redis_backend.registry import RegistrySide
 from reach.backend.redis_backend.router import RouterSide
 from reach.backend.redis_backend.sender import SenderSide
-from reach.backend.redis_backend.streams import LOST, code_of, pairs_of
+from reach.backend.redis_backend.streams import LOST, code_of, pairs_of, text_of
 from reach.backend.scripts import script
 from reach.clock import Clock
 from reach.envelope.registration import MAX_PARTITIONS
@@ -80,13 +80,13 @@ def _optional(reply: Any) -> Any:
 
 
 def _facts(info: bytes) -> dict[str, str]:
-    lines = (line.partition(":") for line in info.decode("utf-8", "replace").splitlines())
+    lines = (line.partition(":") for line in text_of(info).splitlines())
     return {name: value.strip() for name, colon, value in lines if colon}
 
 
 def _setting(reply: Any) -> str:
     pair = pairs_of(_optional(reply) or [])
-    return next((value.decode() for value in pair.values()), "")
+    return next((text_of(value) for value in pair.values()), "")
 
 
 def _refuse(facts: dict[str, str]) -> None:

@@ -7,7 +7,7 @@ from reach import ids
 from reach.backend.connection import Reply
 from reach.backend.keys import GROUP_REGISTRARS
 from reach.backend.redis_backend.side import Side
-from reach.backend.redis_backend.streams import LOST, Entry, code_of, pairs_of
+from reach.backend.redis_backend.streams import LOST, Entry, code_of, pairs_of, text_of
 from reach.backend.scripts import script
 from reach.backend.steps import BeatResult, Change, Pulse, RegisterResult, Snapshot
 from reach.errors import BackendError
@@ -90,7 +90,7 @@ class RegistrySide(Side):
             reply = await self._healing(self._keys.beats(), "zset", *command)
             cursor, flat = reply or (b"0", [])
             for member, score in pairs_of(flat).items():
-                name = member.decode()
+                name = text_of(member)
                 if name.startswith(prefix):
                     beats[name.removeprefix(prefix)] = int(float(score))
             if cursor == b"0":
@@ -121,14 +121,14 @@ class RegistrySide(Side):
                 await self._heal_key(reply, command[1], kind)
                 replies[i] = []
         agents, routes, types, meta, last = replies
-        settings = {_name(k): v.decode("utf-8", "replace") for k, v in pairs_of(meta).items()}
+        settings = {text_of(k): text_of(v) for k, v in pairs_of(meta).items()}
         version = settings.pop("v", "0")
         return Snapshot(
             version=ids.count_of(version) or 0,
-            cursor=last[0][0].decode() if last else "0-0",
-            agents={_name(k): v for k, v in pairs_of(agents).items() if not v.startswith(TOMBSTONE)},
-            routes={_name(k): v for k, v in pairs_of(routes).items()},
-            types=frozenset(_name(k) for k in types),
+            cursor=text_of(last[0][0]) if last else "0-0",
+            agents={text_of(k): v for k, v in pairs_of(agents).items() if not v.startswith(TOMBSTONE)},
+            routes={text_of(k): v for k, v in pairs_of(routes).items()},
+            types=frozenset(text_of(k) for k in types),
             meta=settings,
         )
 
@@ -138,7 +138,7 @@ class RegistrySide(Side):
         if not read:
             # A stream that was made anew after its ids had run ahead of the clock: nothing in it will ever lie behind this cursor.
             last = await self._link.call("XREVRANGE", key, "+", "-", "COUNT", 1)
-            if last and _id(last[0][0].decode()) < _id(cursor):
+            if last and _id(text_of(last[0][0])) < _id(cursor):
                 read = await self._streams.read({key: "0-0"}, MAX_CHANGES)
         return [_change(entry) for _, entries in read for entry in entries]
 
@@ -155,7 +155,7 @@ class RegistrySide(Side):
             page = members[start : start + PULSES_PAGE]
             values = await self._healing(load, "hash", "HMGET", load, *page)
             for member, value in zip(page, values or [None] * len(page), strict=True):
-                agent_id, _, instance_id = _name(member).rpartition("/")
+                agent_id, _, instance_id = text_of(member).rpartition("/")
                 found.append(Pulse(agent_id, instance_id, int(float(scores[member])), value or b"{}"))
         return int(time[0]) * 1000 + int(time[1]) // 1000, found
 
@@ -166,7 +166,7 @@ class RegistrySide(Side):
         )
         found = []
         for member, score in pairs_of(flat or []).items():
-            agent_id, _, instance_id = _name(member).rpartition("/")
+            agent_id, _, instance_id = text_of(member).rpartition("/")
             found.append((agent_id, instance_id, int(float(score))))
         return found
 
@@ -197,17 +197,13 @@ def _id(text: str) -> tuple[int, int]:
     return int(milliseconds), int(number or 0)
 
 
-def _name(raw: bytes) -> str:
-    return raw.decode("utf-8", "replace")
-
-
 def _change(entry: Entry) -> Change:
     fields: Mapping[bytes, bytes] = entry.fields or {}
     version = fields.get(b"v", b"")
     return Change(
         id=entry.id,
         version=ids.count_of(version) or 0,
-        op=_name(fields.get(b"op", b"")),
-        name=_name(fields.get(b"n", b"")),
+        op=text_of(fields.get(b"op", b"")),
+        name=text_of(fields.get(b"n", b"")),
         data=fields.get(b"d", b""),
     )

@@ -8,7 +8,7 @@ import msgspec
 from reach.backend.connection import Reply
 from reach.backend.keys import GROUP_ROUTERS
 from reach.backend.redis_backend.side import Side
-from reach.backend.redis_backend.streams import Entry
+from reach.backend.redis_backend.streams import Entry, reading, text_of
 from reach.backend.scripts import script
 from reach.backend.steps import (
     Again,
@@ -103,18 +103,14 @@ class RouterSide(Side):
         )
 
 
-def _text(data: bytes) -> str:
-    """Bytes as msgpack text: the msgpack of Redis knows no other."""
-    return data.decode("utf-8", "replace")
-
-
 def _encoded(decision: Decision) -> tuple[bytes, bytes]:
     """A decision as `route` reads it, and the bytes that go beside it."""
     entry = decision.entry
     shared: dict[str, Any] = {"x": entry.stream, "id": entry.id}
     if isinstance(decision, Refuse):
-        dead = {name: _text(value) for name, value in decision.dead.items() if name != "e"}
-        packed = _pack(shared | {"k": "r", "r": decision.mailbox, "re": _text(decision.receipt), "d": dead})
+        dead = {name: text_of(value) for name, value in decision.dead.items() if name != "e"}
+        # The msgpack of Redis knows no bytes but text.
+        packed = _pack(shared | {"k": "r", "r": decision.mailbox, "re": text_of(decision.receipt), "d": dead})
         return packed, decision.dead.get("e", b"")
     if isinstance(decision, Again):
         fields = {
@@ -157,13 +153,14 @@ def _batches(items: list[tuple[bytes, bytes]]) -> Iterator[list[tuple[bytes, byt
 def _result(reply: Reply) -> RouteResult:
     verdict = reply[0].decode()
     if verdict == "error":
-        return RouteResult("error", error=reply[1].decode("utf-8", "replace"))
-    known = reply[1].decode() if len(reply) > 1 else ""
-    return RouteResult(verdict, tuple(hand.decode() for hand in reply[2:]), known)
+        return RouteResult("error", error=text_of(reply[1]))
+    known = text_of(reply[1]) if len(reply) > 1 else ""
+    return RouteResult(verdict, tuple(map(text_of, reply[2:])), known)
 
 
 def _event(reply: Reply) -> DueEvent:
     msg_id, leg, what, agent, instance, attempt, code = reply
-    return DueEvent(
-        msg_id.decode(), int(leg), what.decode(), agent.decode(), instance.decode(), int(attempt), code.decode()
-    )
+    with reading("what was due", msg_id=text_of(msg_id)):
+        return DueEvent(
+            text_of(msg_id), int(leg), text_of(what), text_of(agent), text_of(instance), int(attempt), text_of(code)
+        )

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from reach.backend.redis_backend.side import Side
-from reach.backend.redis_backend.streams import LOST, Entry, code_of
+from reach.backend.redis_backend.streams import LOST, Entry, code_of, reading
 from reach.backend.scripts import script
 from reach.backend.steps import CancelResult, MailEntry, Record
 from reach.envelope.ledger import Head, Leg
@@ -53,14 +53,15 @@ class SenderSide(Side):
             return None
         now_ms, head, body, *rest = reply
         numbers, legs, receipts = rest[::3], rest[1::3], rest[2::3]
-        return Record(
-            msg_id=msg_id,
-            head=_head.decode(head),
-            legs={int(n): _leg.decode(packed) for n, packed in zip(numbers, legs, strict=True)},
-            envelope=body,
-            receipts={int(n): receipt for n, receipt in zip(numbers, receipts, strict=True) if receipt},
-            now_ms=now_ms,
-        )
+        with reading("the record", msg_id=msg_id):
+            return Record(
+                msg_id=msg_id,
+                head=_head.decode(head),
+                legs={int(n): _leg.decode(packed) for n, packed in zip(numbers, legs, strict=True)},
+                envelope=body,
+                receipts={int(n): receipt for n, receipt in zip(numbers, receipts, strict=True) if receipt},
+                now_ms=now_ms,
+            )
 
     async def cancel(self, partition: int, msg_id: str, sender: str, round: int, tomb_ms: int) -> CancelResult:
         what, closed = await self._link.run(script("cancel"), self._keys.due(partition), msg_id, sender, round, tomb_ms)

@@ -1,8 +1,11 @@
 """Streams as reach reads them: groups that come back by themselves, entries without a body, replies of every server version."""
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
+
+import msgspec
 
 from reach.backend.connection import MAX_BLOCK_MS, Link, Reply
 from reach.backend.scripts import script
@@ -31,9 +34,25 @@ def code_of(error: BackendError) -> str:
     return str(error.details.get("reply_code", ""))
 
 
+def text_of(raw: bytes) -> str:
+    """What a reply or a field says. Anybody may have written it: what is no UTF-8 is read around, and names nothing that there is."""
+    return raw.decode("utf-8", "replace")
+
+
+@contextmanager
+def reading(what: str, **details: Any) -> Iterator[None]:
+    """Around the reading of what was stored: what cannot be read is a BackendError with these details, never a crash of the caller."""
+    try:
+        yield
+    except (msgspec.MsgspecError, ValueError, TypeError, LookupError) as error:
+        raise BackendError(
+            f"{what} cannot be read: {error}", details={**details, "reason": str(error)[:300]}
+        ) from error
+
+
 def entries_of(reply: Reply) -> list[Entry]:
     """A list of entries, as XRANGE, XREAD, XCLAIM and XAUTOCLAIM give it. Redis before 7 has nil for an entry that is gone."""
-    return [Entry(raw[0].decode(), _fields(raw[1])) for raw in reply or () if raw is not None]
+    return [Entry(text_of(raw[0]), _fields(raw[1])) for raw in reply or () if raw is not None]
 
 
 def _fields(flat: list[bytes] | None) -> dict[bytes, bytes] | None:
@@ -92,7 +111,7 @@ class Streams:
                 self._seen.clear()
             self._seen.update(cursors)
             if reply or left_ms <= MAX_BLOCK_MS:
-                return [(key.decode(), entries_of(entries)) for key, entries in reply or ()]
+                return [(text_of(key), entries_of(entries)) for key, entries in reply or ()]
 
     async def own(self, key: str, group: str, consumer: str, page: int = 200) -> list[Entry]:
         """Everything that is pending to this consumer, also entries whose body is gone."""

@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reach.delivery.answers import code_answer, make_answer, read_answer, refusal
+from reach.delivery.answers import code_answer, kept_answer, make_answer, read_answer, refusal
+from reach.delivery.retry import code_of
+from reach.envelope.ledger import Leg, LegState
 from reach.errors import EnvelopeError
 
 CORE = [
@@ -91,6 +93,14 @@ def test_junk_is_a_handler_error(junk: bytes) -> None:
 def test_no_bytes_raise(data: bytes) -> None:
     answer, _ = read_answer(data)
     assert list(json.loads(answer.core)) == CORE
+
+
+@pytest.mark.parametrize("core", ["junk", "[]", '{"status":5}', "\ud800"])
+def test_an_answer_that_somebody_spoilt_in_the_ledger_is_still_an_end(core: str) -> None:
+    answer = kept_answer(Leg(state=LegState.RETURNED, core=core))
+    assert (answer.status, answer.code) == ("retryable", "handler.error")
+    assert list(json.loads(answer.core)) == CORE
+    assert code_of(Leg(state=LegState.RETURNED, core=core)) == ""
 
 
 def test_a_code_of_the_table_knows_its_status() -> None:

@@ -6,6 +6,8 @@ import msgspec
 import pytest
 
 from reach.backend.memory_backend import MemoryBackend
+from reach.envelope import records
+from reach.envelope.registration import ControlEntry
 from reach.errors import BackendError, BackendUnavailable
 from reach.registry.registrar import MAX_TRIES, Registrar
 from tests.unit.registry.place import MAILBOX, Place
@@ -218,7 +220,10 @@ async def test_only_the_sender_may_cancel(place: Place) -> None:
 
 
 @pytest.mark.parametrize(
-    "fields", [{}, {"msg_id": "no", "source": "s"}, {"msg_id": UUID}, {"msg_id": UUID, "source": "s", "colour": 1}]
+    "fields",
+    [{}, {"msg_id": "no", "source": "s"}, {"msg_id": UUID}, {"msg_id": UUID, "source": "s", "colour": 1}]
+    + [{"msg_id": UUID, "source": "s", "round": number} for number in (0, -1, 2**63, 10**30, True)]
+    + [{"msg_id": UUID, "source": "s", "total_ms": number} for number in (0, -1, 2**63, 10**30)],
 )
 async def test_a_cancel_that_names_no_message_is_refused(place: Place, fields: dict[str, Any]) -> None:
     answer = await place.ask({"op": "cancel", **fields})
@@ -258,6 +263,35 @@ async def test_an_answer_names_only_what_can_be_read(place: Place) -> None:
     answer = await place.ask(entry)
     assert (answer["notice"], answer["code"], answer["msg_id"]) == ("refused", "registration.malformed", "m")
     assert not {"agent_id", "instance_id"} & answer.keys()
+
+
+async def test_an_answer_leaves_out_what_is_no_text(place: Place) -> None:
+    entry = b'{"op":"leave","reply_to":"%s","agent_id":"a b","instance_id":"i","msg_id":1e999}' % MAILBOX.encode()
+    answer = await place.ask(entry)
+    assert (answer["notice"], answer["msg_id"], answer["agent_id"]) == ("refused", "", "a b")
+
+
+async def test_an_entry_that_brings_the_registrar_down_is_given_up_and_the_next_one_handled(
+    place: Place, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    decode = records.decode_control
+
+    def clumsy(data: bytes) -> ControlEntry:
+        if b"bug" in data:
+            raise ZeroDivisionError("a bug")
+        return decode(data)
+
+    monkeypatch.setattr(records, "decode_control", clumsy)
+    await place.backend.keep_mailbox(MAILBOX, [0])
+    for agent_id in ("bug", "a"):
+        entry = {"op": "register", "reply_to": MAILBOX, "agent_id": agent_id, "instance_id": "i1"}
+        await place.backend.send_control(msgspec.json.encode(entry))
+    with pytest.raises(ZeroDivisionError):
+        await place.registrar.run_once()
+    assert await place.registrar.run_once() == {"given_up": 1, "registered": 1}
+    assert [notice["agent_id"] for notice in await place.answers()] == ["a"]
+    assert "given up" in caplog.text
+    assert await place.backend.read_control("w1", 0, 0) == []
 
 
 async def test_a_lost_server_leaves_the_entry_to_be_handled_again(place: Place) -> None:

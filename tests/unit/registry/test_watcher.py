@@ -7,7 +7,8 @@ import pytest
 
 from reach.backend.memory_backend import MemoryBackend
 from reach.errors import BackendUnavailable
-from reach.registry.watcher import POLL_MS, Watcher
+from reach.registry import watcher as watcher_module
+from reach.registry.watcher import POLL_MS, Complaints, Watcher
 from reach.routing.index import CapabilityIndex
 from reach.routing.pattern import parse
 from tests.unit.registry.place import Place, until_waiting
@@ -171,3 +172,28 @@ async def test_a_change_with_an_id_of_the_future_does_not_hide_the_next_beats(pl
     await place.backend.beat("a", "i1", b"{}")
     await step(place, watcher)
     assert seen(watcher) == [("a", "ready")]
+
+
+async def test_what_cannot_be_read_is_said_once_and_a_beat_that_says_more_counts(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    backend = MemoryBackend(env="dev", store=place.store)
+    watcher = Watcher(backend, CapabilityIndex(Complaints().hear), clock=place.clock)
+    await place.register(capabilities=WORK)
+    await place.register("b", "i1", capabilities=WORK)
+    await watcher.run_once()
+    for run in range(20):
+        await place.backend.beat("a", "i1", b'{"state":"busy","mood":"fine"}')
+        await place.backend.beat("b", "i1", b'{"state":"dreaming"}')
+        await (step(place, watcher) if run else watcher.run_once())
+    assert seen(watcher) == [("a", "busy"), ("b", "silent")]
+    said = [getattr(record, "of", "") for record in caplog.records if record.message == "unreadable record"]
+    assert said == ["b/i1"]
+
+
+def test_complaints_are_bounded(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setattr(watcher_module, "MAX_TOLD", 2)
+    complaints = Complaints()
+    for name in ("a", "b", "a", "c"):
+        complaints.hear(name, "junk")
+    assert len(caplog.records) == 2

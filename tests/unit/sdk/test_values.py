@@ -36,6 +36,10 @@ class AModel(pydantic.BaseModel):
     at: dt.date = dt.date(2025, 1, 2)
 
 
+class AnyModel(pydantic.BaseModel):
+    n: Any
+
+
 class Outer(msgspec.Struct):
     inner: AModel
 
@@ -87,7 +91,21 @@ def _circle() -> list[Any]:
     return circle
 
 
-@pytest.mark.parametrize("value", [object(), {"x": object()}, "\ud800", _circle(), {(1, 2): object()}])
+NONE = (math.nan, math.inf, -math.inf)
+
+
+@dataclasses.dataclass
+class AFloat:
+    x: float | None
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *(object(), {"x": object()}, "\ud800", _circle(), {(1, 2): object()}),
+        *(*NONE, {"a": [1, {"b": NONE[0]}]}, AFloat(NONE[1]), (None, NONE[2]), [AFloat(NONE[0])], AnyModel(n=NONE[0])),
+    ],
+)
 def test_a_body_that_cannot_be_written_is_one_error(value: object) -> None:
     with pytest.raises(BodyError) as caught:
         encode_body(value)
@@ -126,6 +144,25 @@ def test_a_body_that_does_not_fit_is_one_error(data: bytes, kind: Any) -> None:
     assert len(caught.value.message) <= 500
 
 
+def test_a_null_that_is_meant_is_one() -> None:
+    assert bytes(encode_body([AFloat(None), AFloat(1.5), None, "null"])) == b'[{"x":null},{"x":1.5},null,"null"]'
+    with pytest.raises(BodyError, match="NaN or infinite"):
+        encode_body([AFloat(None), math.nan])
+
+
+@pytest.mark.parametrize(
+    ("data", "value"), [(b'"a\\ud83d"', "a\ud83d"), (b"1e400", math.inf), (b"[-1e400]", [-math.inf])]
+)
+def test_legal_json_that_msgspec_refuses_is_read_all_the_same(data: bytes, value: object) -> None:
+    assert decode_body(data, Any) == value
+
+
+@pytest.mark.parametrize("data", [b"{", b"9" * 5_000, b"[1,]"])
+def test_junk_is_no_plain_value(data: bytes) -> None:
+    with pytest.raises(BodyError):
+        decode_body(data, Any)
+
+
 def test_what_json_is_never_read_as_is_a_type_error() -> None:
     with pytest.raises(TypeError):
         decode_body(b"1", int | AStruct | AClass)
@@ -154,7 +191,7 @@ def test_a_result_that_says_nonsense_is_refused_where_it_is_made(wrong: dict[str
         Result(1, **wrong)
 
 
-@pytest.mark.parametrize("value", [object(), Result(object()), "x" * MAX_OUTPUT_BYTES])
+@pytest.mark.parametrize("value", [object(), Result(object()), "x" * MAX_OUTPUT_BYTES, {"rate": math.nan}])
 def test_a_result_that_cannot_travel_fails_with_a_clear_text(value: object) -> None:
     said = core(succeeded(value, host="h"))
     assert (said["status"], said["code"]) == ("failed", "handler.error")
@@ -203,6 +240,8 @@ def test_details_that_cannot_be_written_cost_nothing_else() -> None:
     answer, _ = raised(Reject("x", "y", thing=object()), host="h")
     assert core(answer)["code"] == "handler.rejected"
     assert core(answer)["details"] == {"reject": "'x'"}
+    answer, _ = raised(Reject("x", "y", rate=math.nan, order="\ud800"), host="h")
+    assert core(answer)["details"] == {"reject": "'x'", "rate": "nan", "order": "'\\ud800'"}
 
 
 def test_an_exception_that_cannot_speak_gives_its_name() -> None:
