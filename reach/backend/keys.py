@@ -6,6 +6,8 @@ that every change of its state can be one script. `{E}` is `{<env>}`: who exists
 
 from typing import Literal, NamedTuple
 
+from reach.backend.bounds import SETTINGS
+
 RedisType = Literal["stream", "string", "hash", "zset", "list", "set"]
 
 LANES = ("high", "normal", "low")
@@ -33,7 +35,14 @@ TABLE: tuple[Row, ...] = (
     Row("message", "reach:{T}:m:<msg_id>", ("string", "hash"), True, "deadline plus the dedup window", "scripts"),
     Row("envelope", "reach:{T}:env:<msg_id>", ("string",), True, "until terminal, else as the record", "scripts"),
     Row("due", "reach:{T}:due", ("zset",), False, "members until terminal", "scripts"),
-    Row("mail", "reach:{T}:mail:<mailbox>", ("stream",), True, "60 s, renewed by its owner", "its owner, scripts"),
+    Row(
+        "mail",
+        "reach:{T}:mail:<mailbox>",
+        ("stream",),
+        True,
+        "60 s, renewed and trimmed by its owner",
+        "its owner, scripts",
+    ),
     Row("part", "reach:{T}:part:<msg_id>", ("stream",), True, "5 min after the end", "progress"),
     Row("line", "reach:{T}:line:<line>", ("list",), True, "while used", "scripts"),
     Row("share", "reach:{T}:share:<agent_id>", ("hash",), True, "while used", "scripts"),
@@ -42,8 +51,15 @@ TABLE: tuple[Row, ...] = (
     Row("once", "reach:{T}:once:<msg_id>:<name>", ("string", "hash"), True, "as the record", "agents"),
     Row("health", "reach:{T}:health", ("hash",), True, "1 h after the last write", "settle, due"),
     Row("tick", "reach:{T}:tick", ("hash",), False, "permanent", "due"),
-    Row("dead", "reach:{T}:dead", ("stream",), False, "bounded by age and length", "scripts"),
-    Row("events", "reach:{T}:events", ("stream",), False, "bounded by age and length", "routers, agents"),
+    Row("dead", "reach:{T}:dead", ("stream",), False, "at most max_dead entries, dead_age_ms old", "scripts"),
+    Row(
+        "events",
+        "reach:{T}:events",
+        ("stream",),
+        False,
+        "at most max_events batches, events_age_ms old",
+        "routers, agents",
+    ),
     Row("meta", "reach:{E}:meta", ("hash",), False, "permanent", "admin, registrar"),
     Row("routes", "reach:{E}:routes", ("hash",), False, "permanent", "admin"),
     Row("types", "reach:{E}:types", ("hash",), False, "permanent", "admin, registrar"),
@@ -90,6 +106,13 @@ class KeySpace:
         """The streams that routers read, in the order in which they are served."""
         prefix = self.partition_prefix(partition)
         return (prefix + "receipts", prefix + "again", *(f"{prefix}ingress:{lane}" for lane in LANES))
+
+    def groups(self, partition: int, agent_id: str = "") -> dict[str, str]:
+        """Stream -> group: the lanes of an agent, or without one the doors, and (beside partition 0) the control stream."""
+        if agent_id:
+            return {self.inbox(partition, agent_id, lane): GROUP_AGENT for lane in LANES}
+        doors = dict.fromkeys(self.work(partition), GROUP_ROUTERS)
+        return doors if partition else doors | {self.control(): GROUP_REGISTRARS}
 
     def inbox(self, partition: int, agent_id: str, lane: str) -> str:
         return f"{self.partition_prefix(partition)}inbox:{agent_id}:{lane}"
@@ -164,4 +187,15 @@ def markdown() -> str:
         f"| `{row.pattern}` | {' or '.join(row.types)} | {'yes' if row.ttl else 'no'} | {row.lifetime} | {row.writer} |"
         for row in TABLE
     ]
+    lines += [
+        "",
+        "## Fields of `meta`",
+        "",
+        "Settings of the whole env, set by an admin with `set_meta`. Routers see a change at once, the bounds of `events` and `dead` are",
+        "read every minute. A field that is absent, or holds no whole number, has its default.",
+        "",
+        "| field | default | what |",
+        "|---|---|---|",
+    ]
+    lines += [f"| `{setting.name}` | `{setting.default}` | {setting.what} |" for setting in SETTINGS]
     return "\n".join(lines) + "\n"

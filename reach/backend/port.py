@@ -85,8 +85,17 @@ class Backend(Protocol):
         """XADD to ingress; returns the entry id. Acknowledged = accepted. Again = a duplicate, which dedup absorbs."""
         ...
 
-    async def keep_mailbox(self, mailbox: str, partitions: Sequence[int], ttl_ms: int = 60_000) -> bool:
-        """Create the mailbox where it is missing (a `hello` entry, MAXLEN ~ 1000) and renew its lifetime. True: one had to be made."""
+    async def keep_mailbox(
+        self,
+        mailbox: str,
+        partitions: Sequence[int],
+        ttl_ms: int = 60_000,
+        read: Mapping[int, str] | None = None,
+    ) -> bool:
+        """Create the mailbox where it is missing (a `hello` entry), else renew its lifetime. True: one had to be made.
+
+        `read` (partition -> id of the last entry that its reader has handled): what lies before it is trimmed.
+        """
         ...
 
     async def drop_mailbox(self, mailbox: str) -> None: ...
@@ -126,6 +135,17 @@ class Backend(Protocol):
 
     async def finish_work(self, partition: int, entries: Iterable[WorkEntry]) -> None:
         """XACK and XDEL entries that need nothing more (receipts that were settled). Again: nothing."""
+        ...
+
+    async def drop_consumer(self, consumer: str, partitions: Sequence[int], agent_id: str = "") -> None:
+        """Delete a consumer that goes, where nothing is pending to it. Again: nothing.
+
+        An instance's in the lanes of its agent; without an agent a worker's at the doors, and (beside partition 0) at control.
+        """
+        ...
+
+    async def sweep(self, partition: int, agent_id: str = "", idle_ms: int = 600_000) -> int:
+        """Delete the consumers there (see `drop_consumer`) that were not seen for `idle_ms` and hold nothing; how many they were."""
         ...
 
     async def due(self, partition: int, msg_id: str = "") -> DueReport:

@@ -5,6 +5,7 @@ from itertools import groupby
 from reach.backend import Backend
 from reach.clock import Clock, SystemClock
 from reach.registry.grace import LATE_MS, Grace
+from reach.registry.sweeper import Sweeper
 from reach.service import Report
 
 #: Six missed beats of 5 s.
@@ -29,6 +30,7 @@ class Reaper:
         self._owner = owner
         self._clock: Clock = clock or SystemClock()
         self._grace = Grace(2 * PACE_MS)
+        self._sweeper = Sweeper(backend)
         self._looking_since_ms: int | None = None
         self._swept_at_ms = 0
         self._silent: dict[str, int] = {}  # agents without any beat -> when first seen so, by our own clock
@@ -72,11 +74,12 @@ class Reaper:
         return 0, len(silent)
 
     async def _sweep(self, monotonic_ms: int) -> list[str]:
-        """The agents that have been registered without any beat for too long."""
+        """The agents that have been registered without any beat for too long. Consumers of processes that are gone go on the way."""
         if monotonic_ms - self._swept_at_ms < SWEEP_MS:
             return []
         self._swept_at_ms = monotonic_ms
         registered = (await self._backend.snapshot()).agents
+        await self._sweeper.run(registered)
         _, pulses = await self._backend.pulses(0)
         mute = registered.keys() - {pulse.agent_id for pulse in pulses}
         self._silent = {agent_id: self._silent.get(agent_id, monotonic_ms) for agent_id in mute}

@@ -24,12 +24,14 @@ class Mailbox:
         self._backend = backend
 
     async def make(self) -> None:
-        """Create it, or renew its lifetime. Where it had to be made anew, what lay in it is lost: the records must be asked.
+        """Create it, or renew its lifetime and trim what was read.
+
+        Where it had to be made anew, what lay in it is lost: the records must be asked.
 
         Raises:
             BackendError: It could not be done.
         """
-        made = await self._backend.keep_mailbox(self.id, self.partitions)
+        made = await self._backend.keep_mailbox(self.id, self.partitions, read=self.cursors)
         if not self.cursors:
             self.cursors = dict.fromkeys(self.partitions, "0")
         elif made:

@@ -142,8 +142,19 @@ class AgentRun:
             self.runs.hand_back_all()
             await self.runs.wait_empty(CUT_OFF_MS)
         await self._end()
+        await self._leave_inbox()
         await self.membership.leave(LEAVE_MS)
         await self._stack.aclose()
+
+    async def _leave_inbox(self) -> None:
+        """Take this instance out of the groups of its lanes. Where that cannot be done now, the reaper does it some time."""
+        try:
+            async with asyncio.timeout(LEAVE_MS / 1000):  # real time: what is waited for is a socket
+                await self.backend.drop_consumer(
+                    self.registration.instance_id, range(self.backend.partitions), self.registration.agent_id
+                )
+        except (TimeoutError, BackendError) as error:
+            log.info("consumers left behind", extra={"agent": self.registration.agent_id, "error": repr(error)})
 
     async def kill(self) -> None:
         """Stop at once and tell nobody, as a process that was killed."""

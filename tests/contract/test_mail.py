@@ -20,6 +20,30 @@ async def test_the_lifetime_is_the_owners_choice(drive: Drive) -> None:
     assert 4_000 < await drive.place.ttl_ms(KEYS.mail(0, "short")) <= 5_000
 
 
+async def test_what_its_owner_has_read_is_trimmed(drive: Drive) -> None:
+    for _ in range(3):
+        await drive.sent(Plan("finish", answer=failure()), notice="")
+    found = await drive.backend.read_mail(BOX, {0: "0"}, 0)
+    assert [entry.kind for entry in found] == ["hello"] + ["receipt"] * 3
+    assert await drive.backend.keep_mailbox(BOX, [0], read={0: found[2].id}) is False
+    assert [entry_id for entry_id, _ in await drive.place.entries(KEYS.mail(0, BOX))] == [each.id for each in found[2:]]
+    assert await drive.backend.keep_mailbox(BOX, [0], read={0: found[2].id}) is False
+    assert await drive.backend.read_mail(BOX, {0: found[2].id}, 0) == found[3:]
+
+
+async def test_nothing_is_trimmed_that_was_not_read(drive: Drive) -> None:
+    await drive.sent(Plan("finish", answer=failure()), notice="")
+    for read in (None, {}, {0: "0"}, {1: "99999999999999-0"}):
+        await drive.backend.keep_mailbox(BOX, [0], read=read)
+    assert len(await drive.place.entries(KEYS.mail(0, BOX))) == 2
+
+
+async def test_a_mailbox_that_had_to_be_made_is_not_trimmed(drive: Drive) -> None:
+    await drive.place.delete(KEYS.mail(0, BOX))
+    assert await drive.backend.keep_mailbox(BOX, [0], read={0: "99999999999999-0"}) is True
+    assert len(await drive.place.entries(KEYS.mail(0, BOX))) == 1
+
+
 async def test_one_missing_part_is_told(drive: Drive) -> None:
     await drive.backend.keep_mailbox("fresh", [0])
     assert await drive.backend.keep_mailbox("fresh", [0, 1]) is True

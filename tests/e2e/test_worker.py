@@ -68,6 +68,7 @@ def test_sigterm_drains_what_is_under_way_and_leaves_nothing(client: Wire, start
     for key in ("ingress:normal", "again", "receipts"):
         pending = client("XPENDING", f"{T}{key}", "routers")
         assert pending[0] == 0, f"{key} has entries that nobody will finish: {pending}"
+        assert client("XINFO", "CONSUMERS", f"{T}{key}", "routers") == [], f"{key} keeps a consumer that is gone"
     # Every delivery that was made is on record: nothing was lost on a graceful stop.
     delivered = client("XLEN", f"{T}inbox:plain-refund:normal")
     assert len([record for record in client.records("route.sent") if record["msg_id"] in sent]) == delivered

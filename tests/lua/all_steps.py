@@ -61,6 +61,7 @@ async def walk_partition(backend: Backend) -> None:
     assert await backend.read_mail("box", {0: "0"}, 0)
     await backend.record(0, b"[]")
     assert len(await backend.dead_letters(0)) == 2
+    await backend.drop_consumer("i1", [0], "a1")
     assert await backend.close_inbox(0, "a1")
     assert await backend.close_inbox(0, "a2")
 

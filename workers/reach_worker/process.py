@@ -23,6 +23,7 @@ log = logging.getLogger("reach_worker")
 
 DEFAULT_HEALTH_PORT = 8080
 LOG_EVERY_MS = 10_000
+LEAVE_S = 1.5
 
 
 class Worker:
@@ -74,10 +75,15 @@ class Worker:
             log.info("draining", extra={"worker": self.worker_id, "drain_ms": self.settings.drain_ms})
         finally:
             await supervisor.stop(self.settings.drain_ms)
-            await self._finish(work)
+            await self._finish(backend, work)
 
-    async def _finish(self, work: Work) -> None:
+    async def _finish(self, backend: Backend, work: Work) -> None:
         lost = await work.hops.close()
+        try:
+            async with asyncio.timeout(LEAVE_S):
+                await backend.drop_consumer(self.worker_id, work.partitions)
+        except (TimeoutError, BackendError) as error:  # the reaper of another worker does it some time
+            log.info("consumers left behind", extra={"worker": self.worker_id, "error": repr(error)})
         for close in work.closers:
             await close()
         log.info("stopped", extra={"worker": self.worker_id, "records_lost": lost})

@@ -2,11 +2,13 @@
 -- Applies a batch of decisions and acknowledges their entries in the same step.
 -- KEYS due key reach:{T}:due, the one key that names the partition
 -- ARGV n integer how many decisions
+-- ARGV max_dead integer how many dead letters are kept
 -- ARGV decision* msgpack n maps: k (s send, a again, r refuse), x stream key, id entry id; s: m, H head, p plans, r reply_to, o notice; a: m, l, h, s state, n attempt, p plan, pr; r: r mailbox, re receipt, d fields of the dead entry beside e, none = not kept
 -- ARGV envelope* bytes n envelopes ('' for a; for r the bytes that the dead entry keeps); bytes, since this msgpack knows text only
 -- RETURNS a list per decision: verdict (done skipped full gone changed error), known, then the hand of each leg or ''; error: the text
 -- REPEAT skipped for what is acknowledged already, also for what failed after it and was kept among the dead letters; nothing is written twice
 -- INCLUDE start
+local n, max_dead = number(ARGV[1]), number(ARGV[2])
 -- INCLUDE record
 -- INCLUDE closing
 -- INCLUDE giving_back
@@ -23,12 +25,11 @@ local function refuse(d, e)
   return {'done', ''}
 end
 
-local n = number(ARGV[1])
 local steps = {s = send, a = decided, r = refuse}
 local out, wound = {}, {}
 for i = 1, n do
-  local d = cmsgpack.unpack(ARGV[1 + i])
-  local e = ARGV[1 + n + i]
+  local d = cmsgpack.unpack(ARGV[2 + i])
+  local e = ARGV[2 + n + i]
   local ok, v = pcall(steps[d.k], d, e)
   if not ok then
     v = {'error', type(v) == 'table' and v.err or tostring(v)}

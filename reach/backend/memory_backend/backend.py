@@ -3,7 +3,7 @@
 from reach import ids
 from reach.backend.keys import KeySpace
 from reach.backend.memory_backend.agent import AgentSide
-from reach.backend.memory_backend.partition import MAX_EVENTS
+from reach.backend.memory_backend.partition import bounds
 from reach.backend.memory_backend.registry import RegistrySide
 from reach.backend.memory_backend.router import RouterSide
 from reach.backend.memory_backend.sender import SenderSide
@@ -11,8 +11,6 @@ from reach.backend.memory_backend.side import Hook
 from reach.backend.memory_backend.store import STORES, Store
 from reach.envelope.registration import MAX_PARTITIONS
 from reach.errors import ConfigError
-
-EVENTS_AGE_MS = 24 * 3_600_000
 
 
 class MemoryBackend(SenderSide, RouterSide, AgentSide, RegistrySide):
@@ -66,8 +64,14 @@ class MemoryBackend(SenderSide, RouterSide, AgentSide, RegistrySide):
         def step() -> None:
             key = self._keys.events(partition)
             stream = self._own_stream(key)
-            self._store.append(key, {b"b": batch, b"v": b"1"}, max_entries=MAX_EVENTS)
-            stream.trim_older(self._store.now_ms() - EVENTS_AGE_MS)
+            kept = bounds(self._store, self._keys)
+            self._store.append(key, {b"b": batch, b"v": b"1"}, max_entries=kept.max_events)
+            stream.trim_before((self._store.now_ms() - kept.events_age_ms, 0))
+            for each in range(self.partitions):
+                if self._store.type_of(self._keys.dead(each)) == "stream":
+                    dead = self._own_stream(self._keys.dead(each))
+                    dead.trim_before((self._store.now_ms() - kept.dead_age_ms, 0))
+                    dead.trim(kept.max_dead)
 
         await self._step("record", step)
 

@@ -2,14 +2,12 @@
 
 from collections.abc import Iterator
 
+from reach.backend.bounds import MAX_MAIL, Bounds, bounds_of
 from reach.backend.keys import GROUP_AGENT, GROUP_ROUTERS, LANES, KeySpace
 from reach.backend.memory_backend.store import MessageRecord, Store, WrongType
 from reach.backend.memory_backend.streams import BadId, Fields, Group, Stream
 from reach.envelope.ledger import Head, Leg
 
-MAX_MAIL = 10_000
-MAX_DEAD = 100_000
-MAX_EVENTS = 100_000
 AHEAD_MS = 60_000  # an id further ahead of the clock than this is hostile
 LARGE_BYTES = 64 * 1024
 
@@ -160,7 +158,7 @@ class Partition:
 
     def bury(self, fields: Fields) -> str:
         """Keep a dead letter (m, e, r, h); its entry id."""
-        return self._append(self.keys.dead(self.number), fields, max_entries=MAX_DEAD)
+        return self._append(self.keys.dead(self.number), fields, max_entries=bounds(self.store, self.keys).max_dead)
 
     def _append(self, key: str, fields: Fields, max_entries: int = 0) -> str:
         self.store.clear_wrong(key, "stream")
@@ -171,6 +169,12 @@ class Partition:
             entry_id = self.store.append(key, fields)
         assert entry_id is not None  # only NOMKSTREAM answers None
         return entry_id
+
+
+def bounds(store: Store, keys: KeySpace) -> Bounds:
+    """What `meta` says about how much is kept; a key of another type says nothing."""
+    meta = store.hash(keys.meta()) if store.type_of(keys.meta()) == "hash" else None
+    return bounds_of(meta or {})
 
 
 def next_moment(head: Head, leg: Leg, at_ms: int) -> int:

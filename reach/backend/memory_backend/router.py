@@ -75,6 +75,24 @@ class RouterSide(Side):
 
         await self._step("finish_work", step)
 
+    async def drop_consumer(self, consumer: str, partitions: Sequence[int], agent_id: str = "") -> None:
+        def step() -> None:
+            for partition in partitions:
+                self._sweep(partition, agent_id, consumer, 0)
+
+        await self._step("drop_consumer", step)
+
+    async def sweep(self, partition: int, agent_id: str = "", idle_ms: int = 600_000) -> int:
+        return await self._step("sweep", lambda: self._sweep(partition, agent_id, "", idle_ms))
+
+    def _sweep(self, partition: int, agent_id: str, consumer: str, idle_ms: int) -> int:
+        gone = 0
+        for key, name in self._keys.groups(partition, agent_id).items():
+            stream = self._store.stream(key) if self._store.type_of(key) == "stream" else None
+            group = stream.group(name) if stream is not None else None
+            gone += group.sweep(consumer, idle_ms, self._store.now_ms()) if group is not None else 0
+        return gone
+
     async def due(self, partition: int, msg_id: str = "") -> DueReport:
         return await self._step("due", lambda: due(self._partition(partition), msg_id))
 

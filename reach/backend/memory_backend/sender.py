@@ -6,7 +6,7 @@ from reach.backend.keys import GROUP_ROUTERS
 from reach.backend.memory_backend.cancel import cancel
 from reach.backend.memory_backend.closing import receipt_text
 from reach.backend.memory_backend.side import Side
-from reach.backend.memory_backend.streams import Fields
+from reach.backend.memory_backend.streams import Fields, parse_id
 from reach.backend.steps import CancelResult, MailEntry, Record
 
 
@@ -21,18 +21,30 @@ class SenderSide(Side):
 
         return await self._step("submit", step)
 
-    async def keep_mailbox(self, mailbox: str, partitions: Sequence[int], ttl_ms: int = 60_000) -> bool:
+    async def keep_mailbox(
+        self,
+        mailbox: str,
+        partitions: Sequence[int],
+        ttl_ms: int = 60_000,
+        read: Mapping[int, str] | None = None,
+    ) -> bool:
+        cursors = read or {}
+
         def step() -> bool:
-            made = [self._keep_one(self._keys.mail(partition, mailbox), ttl_ms) for partition in partitions]
+            made = [
+                self._keep_one(self._keys.mail(each, mailbox), ttl_ms, cursors.get(each, "0")) for each in partitions
+            ]
             return any(made)
 
         return await self._step("keep_mailbox", step)
 
-    def _keep_one(self, key: str, ttl_ms: int) -> bool:
+    def _keep_one(self, key: str, ttl_ms: int, read: str) -> bool:
         self._store.clear_wrong(key, "stream")
         made = not self._store.exists(key)
         if made:
             self._store.append(key, {b"hello": b"1"})
+        else:
+            self._own_stream(key).trim_before(parse_id(read))
         self._store.expire_at(key, self._store.now_ms() + ttl_ms)
         return made
 

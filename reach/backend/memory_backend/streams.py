@@ -83,9 +83,9 @@ class Stream:
         doomed = list(self._entries)[: max(len(self._entries) - max_entries, 0)]
         return self.delete(map(format_id, doomed))
 
-    def trim_older(self, at_ms: int) -> int:
+    def trim_before(self, first: Id) -> int:
         """XTRIM MINID."""
-        doomed = [format_id(entry_id) for entry_id in itertools.takewhile(lambda each: each[0] < at_ms, self._entries)]
+        doomed = [format_id(entry_id) for entry_id in itertools.takewhile(lambda each: each < first, self._entries)]
         return self.delete(doomed)
 
     def delete(self, entry_ids: Iterable[str]) -> int:
@@ -178,6 +178,18 @@ class Group:
     def ack(self, entry_id: str) -> bool:
         """XACK; False: it was not pending."""
         return self.pending.pop(parse_id(entry_id), None) is not None
+
+    def sweep(self, consumer: str, idle_ms: int, now_ms: int) -> int:
+        """XGROUP DELCONSUMER of one consumer, or ("") of all not seen for `idle_ms`; of those alone that hold nothing."""
+        holding = {pending.consumer for pending in self.pending.values()}
+        goes = [
+            name
+            for name, seen_at_ms in self.consumers.items()
+            if name not in holding and (name == consumer or (not consumer and now_ms - seen_at_ms >= idle_ms))
+        ]
+        for name in goes:
+            del self.consumers[name]
+        return len(goes)
 
     def claim(self, consumer: str, entry_ids: Iterable[str], now_ms: int) -> list[str]:
         """XCLAIM JUSTID with min-idle 0: those that are pending and still in the stream. The delivery count stays."""

@@ -31,13 +31,14 @@ class RedisBackend(SenderSide, RouterSide, AgentSide, RegistrySide, RecordsSide)
         self.durability = "memory"
 
     async def open(self) -> None:
-        info, fsync, replicas, policy, partitions = await self._link.batch(
+        info, fsync, replicas, policy, partitions, bounds = await self._link.batch(
             [
                 ["INFO"],
                 ["CONFIG", "GET", "appendfsync"],
                 ["CONFIG", "GET", "min-replicas-to-write"],
                 ["CONFIG", "GET", "maxmemory-policy"],
                 ["HGET", self._keys.meta(), "partitions"],
+                self._ask_bounds(),
             ]
         )
         facts = _facts(_optional(info) or b"")
@@ -48,6 +49,7 @@ class RedisBackend(SenderSide, RouterSide, AgentSide, RegistrySide, RecordsSide)
             # Records, mailboxes and whole inboxes may vanish; every step heals, but what was in them is lost.
             log.warning("evicting_policy", extra={"maxmemory_policy": eviction})
         self.partitions = await self._partitions(partitions)
+        self._take_bounds(bounds)
 
     async def close(self) -> None:
         await self._link.close()

@@ -5,8 +5,6 @@ from reach.backend.redis_backend.streams import LOST, code_of, entries_of
 from reach.backend.scripts import script
 from reach.errors import BackendError
 
-MAX_EVENTS = 20_000
-EVENTS_AGE_MS = 24 * 3_600_000
 TRIM_EVERY_MS = 60_000
 
 
@@ -17,7 +15,7 @@ class RecordsSide(Side):
 
     async def record(self, partition: int, batch: bytes) -> None:
         key = self._keys.events(partition)
-        command = ("XADD", key, "MAXLEN", "~", MAX_EVENTS, "*", "b", batch, "v", "1")
+        command = ("XADD", key, "MAXLEN", self._bounds.max_events, "*", "b", batch, "v", "1")
         try:
             entry_id = await self._link.call(*command)
         except BackendError as error:
@@ -29,11 +27,22 @@ class RecordsSide(Side):
         now_ms = int(entry_id.split(b"-")[0])
         if abs(now_ms - self._trimmed_at_ms) >= TRIM_EVERY_MS:
             self._trimmed_at_ms = now_ms
-            oldest = max(now_ms - EVENTS_AGE_MS, 0)
-            keys = [self._keys.events(p) for p in range(self.partitions)] + [
-                self._keys.dead(p) for p in range(self.partitions)
-            ]
-            await self._link.batch([["XTRIM", each, "MINID", "~", oldest] for each in keys])
+            await self._trim(now_ms)
+
+    async def _trim(self, now_ms: int) -> None:
+        """By age, and by length where nothing new would do it, as `meta` says now. A key of another type is not healed here."""
+        self._take_bounds((await self._link.batch([self._ask_bounds()]))[0])
+        bounds = self._bounds
+        kept = (
+            (self._keys.events, bounds.max_events, bounds.events_age_ms),
+            (self._keys.dead, bounds.max_dead, bounds.dead_age_ms),
+        )
+        commands: list[list[str | int]] = []
+        for key_of, most, age_ms in kept:
+            for partition in range(self.partitions):
+                commands.append(["XTRIM", key_of(partition), "MINID", max(now_ms - age_ms, 0)])
+                commands.append(["XTRIM", key_of(partition), "MAXLEN", most])
+        await self._link.batch(commands)
 
     async def read_events(
         self, partition: int, cursor: str, block_ms: int, max_entries: int = 100

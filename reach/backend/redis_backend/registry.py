@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from reach import ids
+from reach.backend.bounds import MAX_MAIL
 from reach.backend.connection import Reply
 from reach.backend.keys import GROUP_REGISTRARS
 from reach.backend.redis_backend.side import Side
@@ -52,7 +53,7 @@ class RegistrySide(Side):
         if mailbox:
             # A mailbox of the wrong type or none at all is its owner's loss; the entry is finished all the same.
             mail = self._keys.mail(0, mailbox)
-            await self._link.batch([["XADD", mail, "NOMKSTREAM", "MAXLEN", "~", 1000, "*", "n", notice]])
+            await self._link.batch([["XADD", mail, "NOMKSTREAM", "MAXLEN", "~", MAX_MAIL, "*", "n", notice]])
         await self._streams.discard(self._keys.control(), GROUP_REGISTRARS, [entry_id])
 
     async def register(

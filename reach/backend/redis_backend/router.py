@@ -19,6 +19,7 @@ from reach.backend.steps import (
     RouteResult,
     WorkEntry,
 )
+from reach.errors import BackendError
 
 MAX_BATCH = 100
 MAX_BATCH_BYTES = 1 << 20
@@ -80,7 +81,8 @@ class RouterSide(Side):
         results: list[RouteResult] = []
         for batch in _batches([_encoded(decision) for decision in decisions]):
             packed, envelopes = zip(*batch, strict=True)
-            reply = await self._link.run(script("route"), self._keys.due(partition), len(batch), *packed, *envelopes)
+            counts = (len(batch), self._bounds.max_dead)
+            reply = await self._link.run(script("route"), self._keys.due(partition), *counts, *packed, *envelopes)
             results += [_result(verdict) for verdict in reply]
         return results
 
@@ -89,6 +91,22 @@ class RouterSide(Side):
         for stream in self._keys.work(partition):
             ids = [entry.id for entry in finished if entry.stream == stream]
             await self._streams.discard(stream, GROUP_ROUTERS, ids)
+
+    async def drop_consumer(self, consumer: str, partitions: Sequence[int], agent_id: str = "") -> None:
+        for partition in partitions:
+            await self._sweep(partition, agent_id, consumer, 0)
+
+    async def sweep(self, partition: int, agent_id: str = "", idle_ms: int = 600_000) -> int:
+        return await self._sweep(partition, agent_id, "", idle_ms)
+
+    async def _sweep(self, partition: int, agent_id: str, consumer: str, idle_ms: int) -> int:
+        groups = self._keys.groups(partition, agent_id)
+        calls = [(key, group, consumer, idle_ms) for key, group in groups.items()]
+        replies = await self._link.run_each(script("sweep"), calls)
+        for reply in replies:
+            if isinstance(reply, BackendError):
+                raise reply
+        return sum(replies)
 
     async def due(self, partition: int, msg_id: str = "") -> DueReport:
         reply = await self._link.run(script("due"), self._keys.due(partition), msg_id)

@@ -29,8 +29,15 @@ class SenderSide(Side):
             entry_id = await self._link.call("XADD", key, "*", "e", envelope)
         return str(entry_id, "ascii")
 
-    async def keep_mailbox(self, mailbox: str, partitions: Sequence[int], ttl_ms: int = 60_000) -> bool:
-        calls = [(self._keys.due(partition), mailbox, ttl_ms) for partition in partitions]
+    async def keep_mailbox(
+        self,
+        mailbox: str,
+        partitions: Sequence[int],
+        ttl_ms: int = 60_000,
+        read: Mapping[int, str] | None = None,
+    ) -> bool:
+        cursors = read or {}
+        calls = [(self._keys.due(each), mailbox, ttl_ms, cursors.get(each, "0")) for each in partitions]
         replies = await self._link.run_each(script("keep_mailbox"), calls)
         for reply in replies:
             if isinstance(reply, BackendError):

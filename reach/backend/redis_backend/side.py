@@ -1,6 +1,7 @@
 """What every side of the Redis backend holds."""
 
-from reach.backend.connection import Link
+from reach.backend.bounds import FIELDS, Bounds, bounds_of
+from reach.backend.connection import Link, Reply
 from reach.backend.keys import KeySpace
 from reach.backend.redis_backend.streams import Streams
 
@@ -12,4 +13,14 @@ class Side:
         self._link = link
         self._keys = keys
         self._streams = Streams(link)
+        self._bounds = Bounds()
         self.partitions = 1
+
+    def _ask_bounds(self) -> list[str]:
+        """The command whose reply `_take_bounds` reads."""
+        return ["HMGET", self._keys.meta(), *FIELDS]
+
+    def _take_bounds(self, reply: Reply) -> None:
+        """An error (the key holds something else, or may not be read) leaves them as they are."""
+        if isinstance(reply, list):
+            self._bounds = bounds_of(dict(zip(FIELDS, reply, strict=True)))

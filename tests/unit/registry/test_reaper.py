@@ -160,3 +160,17 @@ async def test_who_registers_in_the_same_moment_stays(reaped: Reaped) -> None:
     assert await reaped.registered() == ["a"]
     assert reaped.removed == 0
     await asyncio.sleep(0)
+
+
+async def test_consumers_of_instances_that_are_gone_go_in_turn(reaped: Reaped, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("reach.registry.sweeper.MAX_AGENTS", 2)
+    names = [f"a{number}" for number in range(5)]
+    for name in names:
+        await reaped.place.register(name, "i1")
+        await reaped.place.backend.take(0, name, "i1", 1)
+    beating = [(name, "i1") for name in names]
+    await reaped.seconds(590, *beating)
+    assert [await reaped.place.backend.sweep(0, name, 580_000) for name in names[:1]] == [3]
+    await reaped.seconds(60, *beating)
+    assert [await reaped.place.backend.sweep(0, name, 0) for name in names] == [0] * 5
+    assert await reaped.registered() == names

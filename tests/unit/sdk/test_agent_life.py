@@ -10,7 +10,7 @@ from reach import Agent, Context, RegistrationRefused, Status
 from reach.errors import BackendDenied
 from reach.sdk.runtime import until_refused_or
 from reach.testing import TestReach, wait_until
-from tests.unit.sdk.shops import agent_with
+from tests.unit.sdk.shops import agent_with, key_with
 
 # ---------------------------------------------------------------- coming and going
 
@@ -93,6 +93,42 @@ async def test_a_graceful_stop_hands_back_at_once_what_does_not_end() -> None:
             _, beats = await bus.reach.backend.registration("first")
             assert not beats
         assert (await bus.request("work")).target_agent == "second"
+
+
+async def test_a_graceful_stop_leaves_no_consumer_and_a_kill_one_for_the_reaper() -> None:
+    def worker() -> Agent:
+        agent = Agent("worker")
+
+        @agent.capability("work")
+        async def work() -> str:
+            return "done"
+
+        return agent
+
+    stopped, killed = worker(), worker()
+    async with TestReach(killed, worker()) as bus, stopped.running_at(bus.place, grace=0) as run:
+
+        def consumers() -> int:
+            stream = bus.store.stream(key_with(bus, "inbox:worker:normal"))
+            assert stream is not None
+            group = stream.group("agent")
+            assert group is not None
+            return len(group.consumers)
+
+        for _ in range(9):
+            await bus.request("work")
+        assert consumers() == 3
+        stopping = asyncio.create_task(run.stop(0))
+        await bus.advance(1)
+        await stopping
+        assert consumers() == 2
+        await bus.kill(killed)
+        await bus.advance(30)
+        assert consumers() == 2
+        for _ in range(62):
+            await bus.advance(10)
+        assert consumers() == 1
+        assert (await bus.request("work")).output == "done"
 
 
 async def test_a_graceful_stop_lets_what_runs_end() -> None:

@@ -265,3 +265,14 @@ async def test_mail_that_cannot_be_read_does_not_stop_the_reader() -> None:
         await bus.settle()
         assert (await bus.request("refund", Order("ORD-1"))).ok
         await raw.close()
+
+
+async def test_what_was_read_does_not_pile_up_in_the_mailbox() -> None:
+    async with TestReach(shop()) as bus:
+        for _ in range(50):
+            assert (await bus.request("capability:refund", Order("ORD-1"))).ok
+        await bus.advance(2.1)
+        mailbox = bus.store.stream(key_with(bus, f"mail:{bus.reach.mailbox_id}"))
+        assert mailbox is not None
+        assert len(mailbox) == 1  # the one that was read last
+        assert (await bus.request("capability:refund", Order("ORD-1"))).ok

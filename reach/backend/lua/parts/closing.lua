@@ -21,7 +21,7 @@ end
 
 -- By pcall: a mailbox that is gone or of the wrong type does not stop the work, the receipt is in the ledger.
 local function post(box, field, data)
-  redis.pcall('XADD', P .. 'mail:' .. box, 'NOMKSTREAM', 'MAXLEN', '~', 10000, '*', field, data)
+  redis.pcall('XADD', P .. 'mail:' .. box, 'NOMKSTREAM', 'MAXLEN', '~', MAX_MAIL, '*', field, data)
 end
 
 local function drop(r, L)

@@ -1,4 +1,4 @@
--- Carries out a plan for a leg: deliver, delay, finish. Needs record, closing, giving_back.
+-- Carries out a plan for a leg: deliver, delay, finish. Needs record, closing, giving_back; `max_dead` from route.
 
 -- Looked at before anything is written: nil, or why the plan cannot be carried out.
 local function obstacle(r, p)
@@ -20,7 +20,7 @@ local function append(r, l, L, agent, e)
 end
 
 local function letter(m, e, r, h)
-  return sure('XADD', P .. 'dead', 'MAXLEN', '~', 100000, '*', 'm', m or '', 'e', e or '', 'r', r or '', 'h', h or '[]')
+  return sure('XADD', P .. 'dead', 'MAXLEN', max_dead, '*', 'm', m or '', 'e', e or '', 'r', r or '', 'h', h or '[]')
 end
 
 local function history(L) return '[' .. table.concat(L.hi or {}, ',') .. ']' end

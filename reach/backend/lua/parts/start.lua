@@ -1,6 +1,7 @@
 -- What every script of a partition starts with: prefix, clock, the bounds of streams, and how to read and write what others may have spoilt.
 local call = redis.call
 local P = string.match(KEYS[1], '^(.*}):') .. ':'
+local MAX_MAIL = 10000 -- as in reach/backend/bounds.py
 local clock = call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 

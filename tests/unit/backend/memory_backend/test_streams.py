@@ -58,7 +58,7 @@ def test_trim_drops_the_oldest() -> None:
     stream = filled("1-0", "2-0", "3-0")
     stream.add({}, 4, max_entries=2)
     assert ids(stream.after((0, 0))) == ["3-0", "4-0"]
-    assert stream.trim_older(4) == 1
+    assert stream.trim_before((4, 0)) == 1
     assert ids(stream.after((0, 0))) == ["4-0"]
 
 

@@ -1,0 +1,52 @@
+"""How much is kept of what only piles up, and the fields of `meta` that change it."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from reach import ids
+
+#: Entries of a mailbox. Its reader trims what it has read every 2 s; this bounds what one that does not read can pile up.
+MAX_MAIL = 10_000
+DAY_MS = 24 * 3_600_000
+
+
+class Setting(NamedTuple):
+    """A field of `meta` that an admin may set (`set_meta`): whole numbers from 0; anything else counts as absent."""
+
+    name: str
+    default: int
+    what: str
+
+
+SETTINGS: tuple[Setting, ...] = (
+    Setting("partitions", 1, "how many partitions the env has; changed only while nothing is under way"),
+    Setting(
+        "max_inbox", 10_000, "an inbox with so many entries is full, unless the policy of the pattern says otherwise"
+    ),
+    Setting("max_fanout", 1_000, "so many agents may get one message of scope all; never more than 10,000"),
+    Setting("max_events", 2_000, "so many batches of hop records are kept in a partition"),
+    Setting("events_age_ms", DAY_MS, "hop records older than this go"),
+    Setting("max_dead", 10_000, "so many dead letters are kept in a partition"),
+    Setting("dead_age_ms", 7 * DAY_MS, "dead letters older than this go"),
+)
+_DEFAULTS = {setting.name: setting.default for setting in SETTINGS}
+
+
+class Bounds(msgspec.Struct, frozen=True):
+    """What is kept of the streams that nobody empties, per partition."""
+
+    max_events: int = _DEFAULTS["max_events"]
+    events_age_ms: int = _DEFAULTS["events_age_ms"]
+    max_dead: int = _DEFAULTS["max_dead"]
+    dead_age_ms: int = _DEFAULTS["dead_age_ms"]
+
+
+FIELDS = Bounds.__struct_fields__
+
+
+def bounds_of(meta: Mapping[str, bytes | None]) -> Bounds:
+    """The bounds that these fields of `meta` set. What is no whole number from 1 counts as absent: 0 would keep nothing at all."""
+    given = {name: ids.count_of(meta.get(name) or b"") for name in FIELDS}
+    return Bounds(**{name: number for name, number in given.items() if number})
