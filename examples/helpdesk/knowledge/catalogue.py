@@ -86,9 +86,9 @@ def _members(name: str, module: types.ModuleType, public: set[str]) -> Iterator[
     for attribute in [*(listed or ()), *(each for each in dir(module) if not each.startswith("_"))]:
         thing = getattr(module, attribute, None)
         source = getattr(thing, "__module__", None)
-        imported = isinstance(source, str) and source != name and source in public
+        imported = module is not builtins and isinstance(source, str) and source != name and source in public
         own = isinstance(source, str) and (source == name or source.startswith(f"{name}."))
-        unlisted = attribute not in listed and not own if listed else imported and module is not builtins
+        unlisted = attribute not in listed and not own if listed else imported
         if isinstance(thing, types.ModuleType) or unlisted:
             continue
         full = attribute if module is builtins else f"{name}.{attribute}"
@@ -102,7 +102,7 @@ def _members(name: str, module: types.ModuleType, public: set[str]) -> Iterator[
             home=not imported and attribute in (listed or (attribute,)),
             parameters=_parameters(thing),
         )
-        if isinstance(thing, type) and not (imported and module is not builtins):
+        if isinstance(thing, type) and not imported:
             yield from _attributes(full, name, thing, public)
 
 
