@@ -26,7 +26,7 @@ def test_a_run_with_kills_loses_nothing() -> None:
     said = " ".join(done.stdout.split())
     assert "kill -9 docs-lookup-0" in said
     assert "success ok 40 40 40 120" in said
-    assert "begun by it, run again) by docs-lookup-0" in said
+    assert "had begun: run again by docs-lookup-0" in said
     assert "nothing lost" in said
     assert "nothing answered twice" in said
     assert "tuned on" in said

@@ -80,16 +80,23 @@ def test_a_second_delivery_is_seen() -> None:
 
 def test_what_was_taken_over_from_the_killed_agent() -> None:
     before = Line("start", "q001-lookup", "docs-lookup-01", 1, 900)
-    seen = [record("route.sent", "q002-lookup", agent="docs-lookup-01"), record("message.moved", "q002-lookup")]
+    seen = [
+        record("route.sent", "q002-lookup", agent="docs-lookup-01"),
+        record("message.moved", "q002-lookup"),
+        {**record("route.sent", "q004-lookup", agent="docs-lookup-01"), "at_us": 9_000_000},
+        record("route.sent", "q003-lookup", agent="docs-lookup-02"),
+    ]
     lines = [
         before,
         *runs(at_ms=16_000),
         *runs(msg_id="q002-lookup", at_ms=4_000),
         *runs(msg_id="q003-lookup", at_ms=5_000),
+        *runs(msg_id="q004-lookup", at_ms=12_100),
     ]
-    moved = findings.rerouted([talk(1), talk(2), talk(3)], lines, seen, STRUCK)
+    moved = findings.rerouted([talk(number) for number in range(1, 5)], lines, seen, STRUCK)
     assert [(each.msg_id, each.after_ms, each.held) for each in moved] == [
         ("q001-lookup", 15_000, True),
+        ("q004-lookup", 3_100, False),
         ("q002-lookup", 3_000, False),
     ]
 

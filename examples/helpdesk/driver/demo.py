@@ -96,15 +96,10 @@ def _tell_receipts(screen: Screen, talks: Sequence[Conversation]) -> None:
 
 def _tell_rerouted(screen: Screen, struck: Strike, moved: Sequence[Rerouted], seen: Sequence[Record]) -> None:
     screen.head("What was re-routed")
-    for held, text in ((True, "begun by it, run again"), (False, "waiting in its inbox, moved")):
-        own = [each for each in moved if each.held is held]
-        agents = ", ".join(sorted({each.agent for each in own})) or "nobody"
-        after = (
-            f" by {agents}, {own[-1].after_ms / 1000:.1f} to {own[0].after_ms / 1000:.1f} s after the kill"
-            if own
-            else ""
-        )
-        screen.say(f"  {len(own):3} messages of {struck.agent} ({text}){after}")
+    begun = [each for each in moved if each.held]
+    waiting = [each for each in moved if not each.held]
+    screen.say(f"  {len(begun):3} that {struck.agent} had begun: run again{_by(begun)} after the kill")
+    screen.say(f"  {len(waiting):3} in its inbox: moved{_by(waiting)} after the kill, or after they came there")
     attempts = Counter(each.attempts for each in moved)
     if attempts:
         screen.say(f"      attempts: {', '.join(f'{number} x {count}' for number, count in sorted(attempts.items()))}")
@@ -112,6 +107,13 @@ def _tell_rerouted(screen: Screen, struck: Strike, moved: Sequence[Rerouted], se
     screen.say(
         f"      let in by {', '.join(f'{router}: {let_in[router]}' for router in ROUTERS)} ({struck.router} until the kill)"
     )
+
+
+def _by(moved: Sequence[Rerouted]) -> str:
+    if not moved:
+        return ""
+    agents = ", ".join(sorted({each.agent for each in moved}))
+    return f" by {agents}, {moved[-1].after_ms / 1000:.1f} to {moved[0].after_ms / 1000:.1f} s"
 
 
 def _tell_timeline(

@@ -18,7 +18,10 @@ _DECIDED = frozenset({"ok", "handler.rejected"})
 
 @dataclass(frozen=True)
 class Rerouted:
-    """A message that another agent than the first one answered. `after_ms`: from the kill to the start of that run."""
+    """A message that another agent than the first one answered.
+
+    `after_ms`: from the kill, or from when it came into the inbox of the dead agent, to the start of the run elsewhere.
+    """
 
     msg_id: str
     agent: str
@@ -40,10 +43,11 @@ def rerouted(
     talks: Iterable[Conversation], runs: Sequence[Line], records: Sequence[Record], struck: Strike
 ) -> list[Rerouted]:
     """What the others took over from the killed agent, the slowest first: by the run log and the records, not by guessing."""
-    chosen: dict[str, set[str]] = defaultdict(set)
-    for record in records:
-        if record["point"] in {"route.sent", "route.matched", "message.moved", "message.reclaimed"}:
-            chosen[record["msg_id"]] |= {str(record.get("chosen", "")), str(record.get("agent", ""))}
+    came_at_ms = {
+        record["msg_id"]: int(record["at_us"]) // 1000
+        for record in records
+        if record["point"] == "route.sent" and record.get("agent") == struck.agent
+    }
     later = {
         line.msg_id: line for line in reversed(runs)
         if line.what == "start" and line.agent != struck.agent and line.at_ms >= struck.at_ms
@@ -52,9 +56,9 @@ def rerouted(
     for _, receipt in _receipts(talks):
         line = later.get(receipt.msg_id)
         held = receipt.msg_id in struck.held
-        if line and (held or struck.agent in chosen[receipt.msg_id]):
-            after_ms = line.at_ms - struck.at_ms
-            found.append(Rerouted(receipt.msg_id, line.agent, receipt.attempts, after_ms, held))
+        if line and (held or receipt.msg_id in came_at_ms):
+            since_ms = max(struck.at_ms, came_at_ms.get(receipt.msg_id, 0))
+            found.append(Rerouted(receipt.msg_id, line.agent, receipt.attempts, line.at_ms - since_ms, held))
     return sorted(found, key=lambda each: -each.after_ms)
 
 
