@@ -99,7 +99,7 @@ def _tell_rerouted(screen: Screen, struck: Strike, moved: Sequence[Rerouted], se
     begun = [each for each in moved if each.held]
     waiting = [each for each in moved if not each.held]
     screen.say(f"  {len(begun):3} that {struck.agent} had begun: run again{_by(begun)} after the kill")
-    screen.say(f"  {len(waiting):3} in its inbox: moved{_by(waiting)} after the kill, or after they came there")
+    screen.say(f"  {len(waiting):3} in its inbox: moved, taken{_by(waiting)} after the kill, or after they came there")
     attempts = Counter(each.attempts for each in moved)
     if attempts:
         screen.say(f"      attempts: {', '.join(f'{number} x {count}' for number, count in sorted(attempts.items()))}")
