@@ -31,6 +31,8 @@ BROKEN = {
     "a number": pack(7),
     "an empty head": pack([{}, {}]),
     "moments that are text": pack([HEAD | {"ta": "soon"}, {}]),
+    "more legs than can be": pack([HEAD | {"ls": 1e300}, {}]),
+    "legs that are not counted": pack([HEAD | {"ls": float("nan")}, {}]),
     "no leg": pack([HEAD]),
     "a leg that is text": pack([HEAD, "leg"]),
     "an empty leg": pack([HEAD, {}]),

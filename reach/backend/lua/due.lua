@@ -8,7 +8,7 @@
 -- INCLUDE record
 -- INCLUDE closing
 -- INCLUDE giving_back
-local events, grace_until = {}, 0
+local events, grace_until, seen = {}, 0, 0
 local function note(r, l, L, what, code)
   events[#events + 1] = {r.m, l, what, L.a or '', L.i or '', (L.n or 0) + 1, code}
 end
@@ -33,6 +33,7 @@ local function process(m, caller)
     return 0
   end
   local first, changed = nil, false
+  seen = seen + r.head.ls
   for l = 0, r.head.ls - 1 do
     local L = leg(r, l)
     if L and not L.fi then
@@ -72,7 +73,7 @@ ticked()
 local ids = redis.pcall('ZRANGEBYSCORE', due, '-inf', now, 'LIMIT', 0, 100)
 for _, m in ipairs(ids.err and {} or ids) do
   -- A record that nothing can be done with must not stop the others; it expires by itself.
-  if #events < 500 and not pcall(process, m, false) then redis.pcall('ZADD', due, now + 15000, m) end
+  if #events < 500 and seen < 20000 and not pcall(process, m, false) then redis.pcall('ZADD', due, now + 15000, m) end
 end
 local head = redis.pcall('ZRANGE', due, 0, 0, 'WITHSCORES')
-return told(now, (#ids >= 100 or #events >= 500) and 1 or 0, number(head[2]) or 0, grace_until, 0)
+return told(now, (#ids >= 100 or #events >= 500 or seen >= 20000) and 1 or 0, number(head[2]) or 0, grace_until, 0)

@@ -11,6 +11,7 @@ from reach.envelope.ledger import LegState
 
 MAX_MESSAGES = 100
 MAX_EVENTS = 500
+MAX_LEGS = 20_000
 LEASE_MS = 15_000
 GRACE_MS = 15_000
 REARM_MS = (3_000, 6_000, 12_000)
@@ -30,12 +31,12 @@ def due(part: Partition, msg_id: str) -> DueReport:
     moments = part.store.zset(part.keys.due(part.number))
     ripe = moments.lowest(part.now_ms, MAX_MESSAGES) if moments is not None else []
     for ripe_id in ripe:
-        if len(round_.events) < MAX_EVENTS:
+        if len(round_.events) < MAX_EVENTS and round_.seen < MAX_LEGS:
             round_.look(ripe_id, callers=False)
     moments = part.store.zset(part.keys.due(part.number))
     return DueReport(
         events=tuple(round_.events),
-        more=len(ripe) >= MAX_MESSAGES or len(round_.events) >= MAX_EVENTS,
+        more=len(ripe) >= MAX_MESSAGES or len(round_.events) >= MAX_EVENTS or round_.seen >= MAX_LEGS,
         next_at_ms=min(moments.values()) if moments else 0,
         now_ms=part.now_ms,
         grace_until_ms=round_.grace_until_ms,
@@ -70,6 +71,7 @@ class _Round:
     part: Partition
     grace_until_ms: int
     events: list[DueEvent] = field(default_factory=list)
+    seen: int = 0  # legs that were looked at
 
     def look(self, msg_id: str, *, callers: bool) -> int:
         """Do what is due of one message; its next moment, 0 when it has ended (or is unknown)."""
@@ -78,6 +80,7 @@ class _Round:
         if record is None or record.head.tombstone or record.head.open <= 0:
             part.disarm(msg_id)
             return 0
+        self.seen += record.head.legs
         changed = False
         moments: list[int] = []
         for number in record.open_legs():

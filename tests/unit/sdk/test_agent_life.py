@@ -95,6 +95,23 @@ async def test_a_graceful_stop_hands_back_at_once_what_does_not_end() -> None:
         assert (await bus.request("work")).target_agent == "second"
 
 
+async def test_an_agent_with_many_slots_fills_them_over_several_takes() -> None:
+    running = 0
+
+    async def work() -> None:
+        nonlocal running
+        running += 1
+        await asyncio.Event().wait()
+
+    agent = Agent("worker", concurrency=250)
+    agent.capability("work")(work)
+    async with TestReach(agent) as bus:
+        for _ in range(260):
+            await bus.send("work")
+        await bus.advance(0.1)
+        assert running == 250
+
+
 async def test_a_graceful_stop_leaves_no_consumer_and_a_kill_one_for_the_reaper() -> None:
     def worker() -> Agent:
         agent = Agent("worker")

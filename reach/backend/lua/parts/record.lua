@@ -8,9 +8,10 @@ end
 local function sound(h)
   if type(h) ~= 'table' or h.tomb then return type(h) == 'table' end
   for _, name in ipairs({'at', 'fa', 'ta', 'to', 'ne', 'pr', 'op', 'ls'}) do
-    if type(h[name]) ~= 'number' then return false end
+    local n = h[name]
+    if type(n) ~= 'number' or not (math.abs(n) <= 2 ^ 53) then return false end
   end
-  return type(h.la) == 'string' and type(h.j) == 'string'
+  return h.ls <= 100000 and type(h.la) == 'string' and type(h.j) == 'string'
 end
 
 local function load(m)
