@@ -53,11 +53,18 @@ def _find(name: str) -> object:
             try:
                 thing: object = importlib.import_module(module)
                 for part in parts[length:]:
-                    thing = getattr(thing, part)
+                    thing = _attribute(thing, part)
             except (ImportError, AttributeError):
                 continue
             return thing
     raise LookupError(f"there is no {name!r} in the standard library of this Python")
+
+
+def _attribute(thing: object, name: str) -> object:
+    try:
+        return getattr(thing, name)
+    except AttributeError:  # some properties refuse to be seen on their class
+        return inspect.getattr_static(thing, name)
 
 
 def _kind(thing: object) -> str:
@@ -74,7 +81,7 @@ def _signature(name: str, thing: object) -> str:
         return ""
     try:
         return f"{name}{inspect.signature(thing)}"
-    except (ValueError, TypeError):  # written in C without a signature that Python can read
+    except (ValueError, TypeError, AttributeError):  # written in C, without a signature that Python can read
         return ""
 
 
