@@ -148,6 +148,10 @@ class BackendDenied(BackendError):
     default_code = "backend.denied"
 
 
+#: What a step says when Redis itself cannot serve now: what the step was about is not to blame. Any other BackendError is about that.
+SERVER_ERRORS = (BackendUnavailable, BackendFull, BackendDenied)
+
+
 class ScriptFailed(BackendError):
     """A script or command ended in an error of its own; `details["reply"]` has what Redis said."""
 

@@ -84,6 +84,22 @@ def stable_name(template: str) -> str:
     return _TEMPLATE_INSTANCE.sub("", template).strip("._-")
 
 
+def stream_id(text: str | bytes) -> tuple[int, int]:
+    """The ms and the number of a stream entry's id; as text they do not sort. `5` is `5-0`.
+
+    Raises:
+        ValueError: It is no id.
+    """
+    ms, dash, number = (text.decode("ascii", "replace") if isinstance(text, bytes) else text).partition("-")
+    if not (_is_digits(ms) and (_is_digits(number) or not dash)):
+        raise ValueError(f"not a stream id: {text!r}")
+    return int(ms), int(number or 0)
+
+
+def _is_digits(text: str) -> bool:
+    return 0 < len(text) <= 20 and text.isascii() and text.isdigit()  # 20: what 64 bits have at most
+
+
 def count_of(text: str | bytes) -> int | None:
     """The whole number from 0 that stands in a field of Redis, where anybody may write; None for what is none, or over 15 digits."""
     number = text.decode("ascii", "replace") if isinstance(text, bytes) else text

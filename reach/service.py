@@ -3,12 +3,12 @@
 import asyncio
 import logging
 import random
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, Self, TypeVar, cast
 
 from reach.clock import Clock, SystemClock
-from reach.errors import ReachError
+from reach.errors import BackendError, ReachError
 
 Report = Mapping[str, int]
 """What one run did, as counts: `{"reclaimed": 3}`. Empty: nothing was to do."""
@@ -41,7 +41,7 @@ class Service(Protocol):
 
 
 @dataclass
-class Pulse:
+class Vitals:
     """How a service is doing; moments by the monotonic clock of the process."""
 
     started_at_ms: int
@@ -55,6 +55,64 @@ def pause_ms(failures: int, rng: random.Random) -> int:
     """The wait after so many failures in a row: doubles from 100 ms to 1 s, with jitter so that a fleet does not move in step."""
     most = min(MAX_PAUSE_MS, FIRST_PAUSE_MS << min(max(failures - 1, 0), 10))
     return round(most * rng.uniform(0.5, 1.0))
+
+
+async def until_open(
+    open_it: Callable[[], Awaitable[None]],
+    *,
+    clock: Clock,
+    rng: random.Random,
+    told: Mapping[str, object],
+    stop: asyncio.Event | None = None,
+    gives_up: bool = True,
+) -> bool:
+    """Wait for a server, however long: it may come later than we do. False: `stop` came first, also in the middle of an attempt.
+
+    Args:
+        open_it: One attempt.
+        clock: For the waits between attempts.
+        rng: For their jitter.
+        told: Goes into the log with each line; there is one in 10 s.
+        stop: Who waits is told to end.
+        gives_up: What the server refuses for good (credentials) is raised; else that is waited for as well.
+
+    Raises:
+        BackendError: It refuses.
+    """
+    failures, logged_at_ms = 0, 0
+    while stop is None or not stop.is_set():
+        try:
+            return await _unless(stop, open_it())
+        except BackendError as error:
+            if gives_up and not error.retryable:
+                raise
+            failures += 1
+            now = clock.monotonic_ms()
+            if failures == 1 or now - logged_at_ms >= LOG_EVERY_MS:
+                logged_at_ms = now
+                log.warning("waiting for redis", extra={**told, "error": str(error), "failures": failures})
+        await _unless(stop, clock.sleep(pause_ms(failures, rng)))
+    return False
+
+
+async def _unless(stop: asyncio.Event | None, run: Awaitable[None]) -> bool:
+    """Await it. False: `stop` came first, and it was cancelled."""
+    if stop is None:
+        await run
+        return True
+    running, stopping = asyncio.ensure_future(run), asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait((running, stopping), return_when=asyncio.FIRST_COMPLETED)
+        ended = running.done()
+    finally:
+        left = [task for task in (running, stopping) if not task.done()]
+        for task in left:
+            task.cancel()
+        if left:
+            await asyncio.wait(left)
+    if ended:
+        await running
+    return ended
 
 
 class Supervisor:
@@ -72,13 +130,13 @@ class Supervisor:
         self._tasks: dict[asyncio.Task[None], str] = {}
         self._sleeping: set[asyncio.Task[None]] = set()
         self._stopping = False
-        self.pulses: dict[str, Pulse] = {}
+        self.vitals: dict[str, Vitals] = {}
 
     def start(self) -> None:
         """Start every service. Needs a running loop; once."""
         now = self._clock.monotonic_ms()
         for service in self._services:
-            self.pulses[service.name] = Pulse(started_at_ms=now)
+            self.vitals[service.name] = Vitals(started_at_ms=now)
             self._tasks[asyncio.create_task(self._loop(service), name=f"service {service.name}")] = service.name
 
     async def stop(self, drain_ms: int = 10_000) -> bool:
@@ -111,30 +169,30 @@ class Supervisor:
         await self.stop()
 
     async def _loop(self, service: Service) -> None:
-        pulse = self.pulses[service.name]
+        vitals = self.vitals[service.name]
         logged_at_ms: int | None = None
         while not self._stopping:
-            pulse.runs += 1
+            vitals.runs += 1
             try:
                 await service.run_once()
             except Exception as error:  # the one place: it must survive whatever a run meets
-                pulse.failures += 1
-                pulse.last_error = error.code if isinstance(error, ReachError) else type(error).__name__
+                vitals.failures += 1
+                vitals.last_error = error.code if isinstance(error, ReachError) else type(error).__name__
                 now = self._clock.monotonic_ms()
                 if logged_at_ms is None or now - logged_at_ms >= LOG_EVERY_MS:
                     logged_at_ms = now
                     # What Redis says when it is away needs no traceback; anything else is a bug and does.
                     log.warning(
                         "service failed",
-                        extra={"service": service.name, "error": str(error), "failures": pulse.failures},
+                        extra={"service": service.name, "error": str(error), "failures": vitals.failures},
                         exc_info=None if isinstance(error, ReachError) and error.retryable else error,
                     )
-                wait_ms = pause_ms(pulse.failures, self._rng)
+                wait_ms = pause_ms(vitals.failures, self._rng)
             else:
-                if pulse.failures:
-                    log.info("service recovered", extra={"service": service.name, "failures": pulse.failures})
-                    pulse.failures, pulse.last_error, logged_at_ms = 0, "", None
-                pulse.last_ok_at_ms = self._clock.monotonic_ms()
+                if vitals.failures:
+                    log.info("service recovered", extra={"service": service.name, "failures": vitals.failures})
+                    vitals.failures, vitals.last_error, logged_at_ms = 0, "", None
+                vitals.last_ok_at_ms = self._clock.monotonic_ms()
                 wait_ms = service.interval_ms
             await self._rest(wait_ms)
 

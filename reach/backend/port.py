@@ -17,9 +17,9 @@ from reach.backend.steps import (
     Decision,
     DueEvent,
     DueReport,
+    LastBeat,
     MailEntry,
     Plan,
-    Pulse,
     Record,
     Refuse,
     RegisterResult,
@@ -44,9 +44,9 @@ __all__ = [
     "Decision",
     "DueEvent",
     "DueReport",
+    "LastBeat",
     "MailEntry",
     "Plan",
-    "Pulse",
     "Record",
     "Refuse",
     "RegisterResult",
@@ -242,11 +242,11 @@ class Backend(Protocol):
         """XREAD BLOCK behind cursor. A gap in `version` means: take a new snapshot."""
         ...
 
-    async def pulses(self, since_ms: int) -> tuple[int, list[Pulse]]:
+    async def last_beats(self, since_ms: int) -> tuple[int, list[LastBeat]]:
         """(now, beats at or after since_ms)."""
         ...
 
-    async def overdue_pulses(self, before_ms: int) -> list[tuple[str, str, int]]:
+    async def overdue_beats(self, before_ms: int) -> list[tuple[str, str, int]]:
         """(agent_id, instance_id, last beat) for instances silent since before `before_ms`."""
         ...
 

@@ -216,7 +216,7 @@ class Change(msgspec.Struct, frozen=True):
     data: bytes
 
 
-class Pulse(msgspec.Struct, frozen=True):
+class LastBeat(msgspec.Struct, frozen=True):
     """One instance's last beat. `at_ms` by the clock of the backend; `beat` its JSON."""
 
     agent_id: str

@@ -30,13 +30,13 @@ async def _found(url: str, env: str) -> list[dict[str, Any]]:
     try:
         await backend.open()
         snapshot = await backend.snapshot()
-        now_ms, pulses = await backend.pulses(0)
+        now_ms, beats = await backend.last_beats(0)
     finally:
         await backend.close()
     index = CapabilityIndex()
     index.load(snapshot.agents, snapshot.routes, snapshot.types, snapshot.meta)
-    for pulse in pulses:
-        index.pulse(pulse.agent_id, pulse.instance_id, pulse.at_ms, pulse.beat)
+    for last in beats:
+        index.beat(last.agent_id, last.instance_id, last.at_ms, last.beat)
     since_ms = index.alive_since_ms(now_ms)
     return [_facts(agent, since_ms, now_ms) for _, agent in sorted(index.agents.items())]
 

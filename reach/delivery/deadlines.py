@@ -2,6 +2,8 @@
 
 import msgspec
 
+from reach import ids
+
 #: An ingress entry whose id is so far ahead of the clock was forged, or written before the clock stepped back.
 MAX_AHEAD_MS = 60_000
 MIN_WINDOW_MS, MAX_WINDOW_MS = 60_000, 600_000
@@ -25,14 +27,9 @@ class Moments(msgspec.Struct, frozen=True):
     total_at_ms: int
 
 
-def id_ms(entry_id: str) -> int:
-    """The ms of a stream entry's id."""
-    return int(entry_id.partition("-")[0])
-
-
 def moments(entry_id: str, now_ms: int, *, ttl_ms: int, total_ms: int, not_before_ms: int = 0) -> Moments:
     """The moments of a message that came by this ingress entry."""
-    came_ms = id_ms(entry_id)
+    came_ms, _ = ids.stream_id(entry_id)
     accepted_ms = now_ms if came_ms > now_ms + MAX_AHEAD_MS else min(came_ms, now_ms)
     start_ms = max(accepted_ms, not_before_ms)
     return Moments(accepted_ms, start_ms, start_ms + ttl_ms, start_ms + total_ms)

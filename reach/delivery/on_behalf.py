@@ -8,7 +8,7 @@ from reach.backend.steps import Settlement, WorkEntry
 from reach.delivery.answers import read_answer
 from reach.delivery.judge import Reference, read_reference
 from reach.delivery.trail import Trail, conversation_of
-from reach.errors import BackendDenied, BackendError, BackendFull, BackendUnavailable
+from reach.errors import SERVER_ERRORS, BackendError
 
 log = logging.getLogger("reach.router")
 
@@ -39,7 +39,7 @@ class OnBehalf:
             return
         try:
             await self._apply(partition, reference, entry.fields.get(b"r", b""))
-        except (BackendUnavailable, BackendFull, BackendDenied):
+        except SERVER_ERRORS:
             raise
         except BackendError as error:  # the ledger record is none: no answer can be applied to it
             log.warning("receipt not applied", extra={"msg_id": reference.msg_id, "error": str(error)})

@@ -6,6 +6,7 @@ not dead. Beats only steer routing; possession of work is judged by the leases.
 
 import asyncio
 import logging
+import random
 import threading
 from collections.abc import Callable
 
@@ -14,8 +15,8 @@ from reach.clock import Clock, SystemClock
 from reach.delivery.inbox import Hands, Hold
 from reach.envelope.records import encode_beat
 from reach.envelope.registration import Beat
-from reach.errors import BackendError, BackendUnavailable
-from reach.service import Report, Supervisor
+from reach.errors import BackendUnavailable
+from reach.service import Report, Supervisor, until_open
 
 log = logging.getLogger("reach.agent")
 
@@ -144,11 +145,12 @@ class PulseThread:
         self._make_pulse = make_pulse
         self._agent_loop = asyncio.get_running_loop()
         self._ended = self._agent_loop.create_future()
-        self._stop = asyncio.Event()
-        self._ready = threading.Event()
+        self._stop = asyncio.Event()  # of the thread's loop, once there is one
+        self._stopping = False  # set from any thread: whichever of both comes second sees the other
         self._loop: asyncio.AbstractEventLoop | None = None
         self._pulse: Pulse | None = None
         self._clock = SystemClock()
+        self._rng = random.Random()  # noqa: S311 - jitter, no secret
         self._asked_at_ms: int | None = None
         self._thread = threading.Thread(target=self._run, name=f"reach-pulse {name}", daemon=True)
 
@@ -183,8 +185,10 @@ class PulseThread:
             loop.call_soon_threadsafe(pulse.wake)
 
     async def stop(self) -> None:
-        """End the thread and wait for its end, at most 5 s. Twice is once."""
-        self._ready.wait(STOP_S)
+        """End the thread and wait for its end, at most 5 s, without holding up the loop. Twice is once."""
+        self._stopping = True
+        if self._thread.ident is None:
+            return  # it was never started
         loop = self._loop
         if loop is not None and not loop.is_closed():
             loop.call_soon_threadsafe(self._stop.set)
@@ -194,13 +198,12 @@ class PulseThread:
         except TimeoutError:
             log.warning("the pulse's thread did not end", extra={"of": self._thread.name})
             return
-        self._thread.join(STOP_S)
+        self._thread.join(STOP_S)  # it has said its last word: this takes no time
 
     def _run(self) -> None:
         try:
             asyncio.run(self._main())
         finally:
-            self._ready.set()
             if not self._agent_loop.is_closed():
                 self._agent_loop.call_soon_threadsafe(self._finish)
 
@@ -210,10 +213,14 @@ class PulseThread:
 
     async def _main(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._ready.set()
+        if self._stopping:
+            self._stop.set()
         backend = self._make_backend()
         try:
-            if not await self._open(backend):
+            told = {"of": self._thread.name}
+            if not await until_open(
+                backend.open, clock=self._clock, rng=self._rng, told=told, stop=self._stop, gives_up=False
+            ):
                 return
             self._pulse = self._make_pulse(backend)
             async with Supervisor([self._pulse], clock=self._clock) as supervisor:
@@ -221,15 +228,3 @@ class PulseThread:
                 await supervisor.stop(drain_ms=0)
         finally:
             await backend.close()
-
-    async def _open(self, backend: Backend) -> bool:
-        failures = 0
-        while not self._stop.is_set():
-            try:
-                await backend.open()
-                return True
-            except BackendError as error:
-                failures += 1
-                log.info("pulse cannot connect", extra={"error": error.code, "failures": failures})
-                await self._clock.sleep(min(100 * failures, AGAIN_MS))
-        return False

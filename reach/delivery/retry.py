@@ -4,7 +4,7 @@ import msgspec
 
 from reach.envelope.codes import TABLE
 from reach.envelope.ledger import Leg
-from reach.routing.steps import AT_ONCE, Retry
+from reach.routing.steps import AT_ONCE, Comeback
 
 BACKOFF_MS = (1_000, 2_000, 4_000, 8_000, 16_000)
 MIN_JITTER, MAX_JITTER = 0.8, 1.2
@@ -28,7 +28,7 @@ def backoff_ms(attempt: int, jitter: float) -> int:
     return round(BACKOFF_MS[min(max(attempt, 1), len(BACKOFF_MS)) - 1] * jitter)
 
 
-def retry_of(leg: Leg, *, max_attempts: int, total_at_ms: int, now_ms: int, jitter: float) -> Retry:
+def retry_of(leg: Leg, *, max_attempts: int, total_at_ms: int, now_ms: int, jitter: float) -> Comeback:
     """What is to be done with a returned leg.
 
     Args:
@@ -40,16 +40,16 @@ def retry_of(leg: Leg, *, max_attempts: int, total_at_ms: int, now_ms: int, jitt
     """
     code = code_of(leg)
     if code in FINAL:
-        return Retry(ends=True)
+        return Comeback(ends=True)
     if leg.attempt >= max_attempts:
-        return Retry(ends=True, dead=True)
+        return Comeback(ends=True, dead=True)
     wait_ms = _wait_ms(leg, code, jitter)
     if now_ms + wait_ms >= total_at_ms:
         # Given up after a run: whoever sent it without a reply_to finds it among the dead letters only.
-        return Retry(ends=True, dead=leg.attempt > 0)
+        return Comeback(ends=True, dead=leg.attempt > 0)
     if code == "context.exceeded":
-        return Retry(elsewhere=True)
-    return Retry(wait_ms) if wait_ms else AT_ONCE
+        return Comeback(elsewhere=True)
+    return Comeback(wait_ms) if wait_ms else AT_ONCE
 
 
 def code_of(leg: Leg) -> str:

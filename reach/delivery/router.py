@@ -16,7 +16,7 @@ from reach.delivery.judge import Case, Judge, Reference, read_reference
 from reach.delivery.on_behalf import OnBehalf
 from reach.delivery.trail import Trail
 from reach.envelope.rules import partition_of
-from reach.errors import BackendDenied, BackendError, BackendFull, BackendUnavailable
+from reach.errors import SERVER_ERRORS, BackendError, BackendUnavailable
 from reach.service import Report
 
 log = logging.getLogger("reach.router")
@@ -29,9 +29,6 @@ CLAIM_IDLE_MS = 5_000
 MAX_INSPECTS = 32
 READY_WAIT_S = 1.0
 SOON_MS = 1_000
-
-#: What a step says when Redis itself cannot serve now; the entry is not to blame. Anything else is about the entry.
-_NOT_ITS_FAULT = (BackendUnavailable, BackendFull, BackendDenied)
 
 
 class Router:
@@ -89,7 +86,7 @@ class Router:
             done += await self._claim()
             entries = await self._backend.read_work(self._worker, self._partitions, self._max_batch, self._block_ms)
             done += await self._serve(entries)
-        except _NOT_ITS_FAULT:
+        except SERVER_ERRORS:
             self._surprised = False
             raise
         self._unfinished = self._surprised = False
@@ -190,7 +187,7 @@ class Router:
             return None
         try:
             return await self._backend.inspect(partition, reference.msg_id, reference.leg, envelope=True)
-        except _NOT_ITS_FAULT:
+        except SERVER_ERRORS:
             raise
         except (
             BackendError
@@ -279,7 +276,7 @@ class Router:
         decisions = [case.decision for case in cases if case.decision is not None]
         try:
             return await self._backend.route(partition, decisions)
-        except _NOT_ITS_FAULT:
+        except SERVER_ERRORS:
             raise
         except BackendError as error:
             if len(decisions) == 1:
@@ -295,7 +292,7 @@ class Router:
         burial = self._judge.bury(case, reason, self._now_ms())
         try:
             result = (await self._backend.route(partition, [burial]))[0]
-        except _NOT_ITS_FAULT:
+        except SERVER_ERRORS:
             raise
         except BackendError as error:
             result = RouteResult("error", error=str(error))

@@ -48,7 +48,7 @@ class Reaper:
         if not await self._backend.lock(self.name, self._owner, LOCK_MS):
             self._silent.clear()
             return {}
-        silent = [name for name, _, _ in await self._backend.overdue_pulses(now_ms - REMOVE_MS)]
+        silent = [name for name, _, _ in await self._backend.overdue_beats(now_ms - REMOVE_MS)]
         silent += await self._sweep(began_ms)
         removed = instances = 0
         for agent_id, _ in groupby(sorted(silent)):
@@ -80,8 +80,8 @@ class Reaper:
         self._swept_at_ms = monotonic_ms
         registered = (await self._backend.snapshot()).agents
         await self._sweeper.run(registered)
-        _, pulses = await self._backend.pulses(0)
-        mute = registered.keys() - {pulse.agent_id for pulse in pulses}
+        _, beats = await self._backend.last_beats(0)
+        mute = registered.keys() - {last.agent_id for last in beats}
         self._silent = {agent_id: self._silent.get(agent_id, monotonic_ms) for agent_id in mute}
         return [agent_id for agent_id, since_ms in self._silent.items() if monotonic_ms - since_ms >= REMOVE_MS]
 

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 
+from reach import ids
 from reach.backend import Backend
 from reach.backend.steps import Change
 from reach.clock import Clock, SystemClock
@@ -99,9 +100,9 @@ class Watcher:
         latest_ms = self.now_ms() + STEP_MS
         for change in changes:
             # After the clock has gone back the ids still run ahead of it; a beat of the future would hide the next ones.
-            self.index.apply(change.op, change.name, change.data, min(_id_ms(change.id), latest_ms))
+            self.index.apply(change.op, change.name, change.data, min(ids.stream_id(change.id)[0], latest_ms))
             self._version, self._cursor = change.version, change.id
-        registered = [_id_ms(change.id) for change in changes if change.op == "agent"]
+        registered = [ids.stream_id(change.id)[0] for change in changes if change.op == "agent"]
         if (
             registered
         ):  # its first beat is not part of the change; without one it would count as silent until the next poll
@@ -109,19 +110,15 @@ class Watcher:
         return {"changes": len(changes)}
 
     async def _poll(self, since_ms: int) -> int:
-        now_ms, pulses = await self._backend.pulses(max(since_ms, 0))
+        now_ms, beats = await self._backend.last_beats(max(since_ms, 0))
         self._now_ms, self._looked_at_ms = now_ms, self._clock.monotonic_ms()
         if self._grace.look(now_ms, self._looked_at_ms):
             self.index.forget_beats()
-            _, pulses = await self._backend.pulses(0)
+            _, beats = await self._backend.last_beats(0)
         self.index.floor_ms = self._grace.floor_ms
         taken = 0
-        for pulse in pulses:
+        for last in beats:
             # A beat from the future is left over from before the clock went back: it counts from now, once.
-            at_ms = min(pulse.at_ms, now_ms + STEP_MS)
-            taken += self.index.pulse(pulse.agent_id, pulse.instance_id, at_ms, pulse.beat)
+            at_ms = min(last.at_ms, now_ms + STEP_MS)
+            taken += self.index.beat(last.agent_id, last.instance_id, at_ms, last.beat)
         return taken
-
-
-def _id_ms(entry_id: str) -> int:
-    return int(entry_id.partition("-")[0])

@@ -18,11 +18,11 @@ from reach.routing.steps import (
     AT_ONCE,
     MAX_TOLD,
     Choice,
+    Comeback,
     Delay,
     Deliver,
     Finish,
     Move,
-    Retry,
     Seen,
     Stay,
     Step,
@@ -54,7 +54,7 @@ def decide(
     by: Chooser,
     now_ms: int,
     *,
-    retry: Retry = AT_ONCE,
+    retry: Comeback = AT_ONCE,
     unfit: Mapping[str, Unfit] | None = None,
 ) -> Choice:
     """Choose the next step of a leg, or of all legs of a message that comes for the first time (`leg` None).
@@ -85,7 +85,7 @@ def decide(
     return _one(message, leg, by, view, elsewhere=retry.elsewhere)
 
 
-def _without_looking(message: Message, leg: Leg | None, now_ms: int, retry: Retry) -> Step | None:
+def _without_looking(message: Message, leg: Leg | None, now_ms: int, retry: Comeback) -> Step | None:
     """What is settled before anybody is looked for: the end of retrying or of time, and the waits. None: look for somebody."""
     if leg is not None and leg.state is LegState.RETURNED:
         if retry.ends:

@@ -108,7 +108,7 @@ class CapabilityIndex:
             self._leave(name)
         elif op == "state":
             agent_id, _, instance_id = name.partition("/")
-            self.pulse(agent_id, instance_id, at_ms, data)
+            self.beat(agent_id, instance_id, at_ms, data)
         elif op == "route":
             self._set_policy(name, data)
         elif op == "type":
@@ -118,7 +118,7 @@ class CapabilityIndex:
             if data:
                 self.meta[name] = data.decode("utf-8", "replace")
 
-    def pulse(self, agent_id: str, instance_id: str, at_ms: int, data: bytes) -> bool:
+    def beat(self, agent_id: str, instance_id: str, at_ms: int, data: bytes) -> bool:
         """Take one instance's beat. False: no such agent (yet), or no beat that can be read."""
         agent = self.agents.get(agent_id)
         beat = self._read(records.decode_beat, data, f"{agent_id}/{instance_id}") if agent is not None else None

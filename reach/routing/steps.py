@@ -74,8 +74,8 @@ class Choice(msgspec.Struct, frozen=True):
     max_process_ms: int = 0
 
 
-class Retry(msgspec.Struct, frozen=True):
-    """What the rules of retrying say to a returned leg, before anybody is looked for.
+class Comeback(msgspec.Struct, frozen=True):
+    """What the rules of retrying say to a leg that came back, before anybody is looked for.
 
     Attributes:
         wait_ms: Go again after so long, counted from now; 0 = at once.
@@ -90,4 +90,4 @@ class Retry(msgspec.Struct, frozen=True):
     elsewhere: bool = False
 
 
-AT_ONCE = Retry()
+AT_ONCE = Comeback()

@@ -125,9 +125,8 @@ class Runs:
         """Run it."""
         key = hold_of(taken)
         if key in self._runs:
-            if self._runs[
-                key
-            ].answered:  # handed over again while its first run is being given up: the lease brings it back
+            # Handed over again while its first run is being given up: not held, so that the lease brings it back.
+            if self._runs[key].answered:
                 self._inbox.forget(key)
             return
         run = self._runs[key] = Run(taken, self._clock.monotonic_ms())

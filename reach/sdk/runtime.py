@@ -13,14 +13,14 @@ from reach.delivery.inbox import Inbox
 from reach.delivery.pulse import Pulse, PulseThread
 from reach.envelope.receipt import Notice
 from reach.envelope.registration import Beat, BeatState, Registration
-from reach.errors import BackendError, RegistrationRefused
+from reach.errors import RegistrationRefused
 from reach.sdk.client import Reach
 from reach.sdk.handlers import Handlers
 from reach.sdk.membership import Membership
 from reach.sdk.outcome import text_of
 from reach.sdk.places import Place
 from reach.sdk.runs import Runs
-from reach.service import Report, Service, Supervisor, pause_ms
+from reach.service import Report, Service, Supervisor, until_open
 
 log = logging.getLogger("reach.agent")
 
@@ -173,17 +173,8 @@ class AgentRun:
 
     async def _patiently(self, connect: Callable[[], Awaitable[None]]) -> None:
         """Redis may come later than we do: wait, and do not die for it."""
-        failures = 0
-        while True:
-            try:
-                return await connect()
-            except BackendError as error:
-                if not error.retryable:
-                    raise
-                failures += 1
-                if failures in (1, 10, 100):
-                    log.warning("waiting for the server", extra={"error": error.message, "failures": failures})
-                await self.place.clock.sleep(pause_ms(failures, self.place.rng))
+        place = self.place
+        await until_open(connect, clock=place.clock, rng=place.rng, told={"agent": self.registration.agent_id})
 
     # ------------------------------------------------------------ how it is
 

@@ -80,7 +80,7 @@ async def test_a_removed_agent_is_absent_and_told(drive: Drive) -> None:
     assert await drive.backend.registration("a1") == (None, {})
     snapshot = await drive.backend.snapshot()
     assert snapshot.agents == {}
-    assert (await drive.backend.pulses(0))[1] == []
+    assert (await drive.backend.last_beats(0))[1] == []
     change = (await drive.backend.changes("0-0", 0))[-1]
     assert (change.version, change.op, change.name) == (2, "gone", "a1")
     assert (await drive.backend.register("a1", b"", "", b"", None)).ok is True
@@ -119,14 +119,14 @@ async def test_a_beat_has_the_moment_of_the_backend(drive: Drive) -> None:
     await registered(drive)
     result = await drive.backend.beat("a1", "i1", READY)
     assert result.known
-    now_ms, (pulse,) = await drive.backend.pulses(0)
-    assert (pulse.agent_id, pulse.instance_id, pulse.beat) == ("a1", "i1", READY)
-    assert pulse.at_ms == result.now_ms <= now_ms
+    now_ms, (last,) = await drive.backend.last_beats(0)
+    assert (last.agent_id, last.instance_id, last.beat) == ("a1", "i1", READY)
+    assert last.at_ms == result.now_ms <= now_ms
 
 
 async def test_a_beat_without_a_registration_is_told_so(drive: Drive) -> None:
     assert (await drive.backend.beat("a1", "i1", READY)).known is False
-    assert (await drive.backend.pulses(0))[1] == []
+    assert (await drive.backend.last_beats(0))[1] == []
     stored = await registered(drive)
     await drive.backend.register("a1", b"", "", b"", stored)
     assert (await drive.backend.beat("a1", "i1", READY)).known is False
@@ -150,21 +150,21 @@ async def test_the_first_beat_of_another_instance_is_told(drive: Drive) -> None:
     assert [(change.op, change.name) for change in await drive.backend.changes(cursor, 0)] == [("state", "a1/i2")]
 
 
-async def test_pulses_since_a_moment(drive: Drive) -> None:
+async def test_beats_since_a_moment(drive: Drive) -> None:
     await registered(drive)
     await registered(drive, "a2")
     await drive.place.pass_time(10_000)
     since_ms = (await drive.backend.beat("a2", "i1", READY)).now_ms
-    assert [pulse.agent_id for pulse in (await drive.backend.pulses(since_ms))[1]] == ["a2"]
-    assert [pulse.agent_id for pulse in (await drive.backend.pulses(since_ms - 11_000))[1]] == ["a1", "a2"]
+    assert [last.agent_id for last in (await drive.backend.last_beats(since_ms))[1]] == ["a2"]
+    assert [last.agent_id for last in (await drive.backend.last_beats(since_ms - 11_000))[1]] == ["a1", "a2"]
 
 
-async def test_overdue_pulses_are_the_silent_ones(drive: Drive) -> None:
+async def test_overdue_beats_are_the_silent_ones(drive: Drive) -> None:
     await registered(drive)
     await registered(drive, "a2")
     await drive.place.pass_time(15_001)
     now_ms = (await drive.backend.beat("a2", "i1", READY)).now_ms
-    ((agent, instance, at_ms),) = await drive.backend.overdue_pulses(now_ms - 15_000)
+    ((agent, instance, at_ms),) = await drive.backend.overdue_beats(now_ms - 15_000)
     assert (agent, instance) == ("a1", "i1")
     assert at_ms <= now_ms - 15_001
 
@@ -195,7 +195,7 @@ async def test_many_instances_are_all_seen(drive: Drive) -> None:
     for number in range(1, 40):
         await drive.backend.beat("a1", f"i{number}", READY)
     assert len((await drive.backend.registration("a1"))[1]) == 40
-    assert len((await drive.backend.pulses(0))[1]) == 40
+    assert len((await drive.backend.last_beats(0))[1]) == 40
 
 
 # ---------------------------------------------------------------- changes and settings

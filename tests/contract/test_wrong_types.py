@@ -147,7 +147,7 @@ async def test_registering_makes_the_registry_anew(drive: Drive, key: str) -> No
     assert (await drive.backend.beat("a1", "i1", READY)).known
     snapshot = await drive.backend.snapshot()
     assert (set(snapshot.agents), snapshot.types) == ({"a1"}, frozenset({"request"}))
-    assert len((await drive.backend.pulses(0))[1]) == 1
+    assert len((await drive.backend.last_beats(0))[1]) == 1
 
 
 @pytest.mark.parametrize(
@@ -158,8 +158,8 @@ async def test_reading_the_registry_goes_on(drive: Drive, key: str) -> None:
     await drive.place.spoil(key)
     await drive.backend.snapshot()
     await drive.backend.registration("a1")
-    await drive.backend.pulses(0)
-    await drive.backend.overdue_pulses(await drive.backend.now_ms())
+    await drive.backend.last_beats(0)
+    await drive.backend.overdue_beats(await drive.backend.now_ms())
     await drive.backend.changes("0-0", 0)
     await drive.backend.set_meta("routes", "r", b"{}")
     assert (await drive.backend.snapshot()).routes == {"r": b"{}"}
@@ -172,7 +172,7 @@ async def test_a_beat_over_wrong_types_is_a_beat(drive: Drive) -> None:
     for key in (KEYS.beats(), KEYS.load(), KEYS.changes()):
         await drive.place.spoil(key)
     assert (await drive.backend.beat("a1", "i1", READY)).known
-    assert [pulse.beat for pulse in (await drive.backend.pulses(0))[1]] == [READY]
+    assert [pulse.beat for pulse in (await drive.backend.last_beats(0))[1]] == [READY]
     assert await drive.backend.leave("a1", "i1") is True
 
 

@@ -70,8 +70,8 @@ async def test_names_that_are_no_text_are_read_around(backend: RedisBackend, raw
     await raw.zadd(KEYS.due(0), {b"\xff\xfe": 1})
     _, beats = await backend.registration("a1")
     assert beats["i1"] == 3
-    assert len((await backend.pulses(0))[1]) == 3
-    assert len(await backend.overdue_pulses(5)) == 3
+    assert len((await backend.last_beats(0))[1]) == 3
+    assert len(await backend.overdue_beats(5)) == 3
     assert (await backend.due(0)).more is False
 
 
@@ -93,5 +93,5 @@ async def test_junk_at_every_door_brings_nobody_down(redis_url: str, raw: redis.
         async with Reach.connect(redis_url) as reach:
             assert (await reach.request("refund", timeout=5)).code in {"ok", "route.not_found"}
             assert (await reach.request("capability:refund", timeout=5)).output == "done"
-        assert supervisor.pulses["router"].failures == 0
+        assert supervisor.vitals["router"].failures == 0
         assert await raw.xlen(KEYS.dead(0)) == 0

@@ -115,3 +115,19 @@ def test_stable_name(template: str, name: str) -> None:
 )
 def test_a_count_that_stands_where_anybody_may_write(text: str | bytes, number: int | None) -> None:
     assert ids.count_of(text) == number
+
+
+@pytest.mark.parametrize(
+    ("text", "pair"),
+    [("5-1", (5, 1)), (b"5-1", (5, 1)), ("5", (5, 0)), ("0-0", (0, 0)), (f"{2**64 - 1}-{2**64 - 1}", (2**64 - 1,) * 2)],
+)
+def test_the_id_of_a_stream_entry(text: str | bytes, pair: tuple[int, int]) -> None:
+    assert ids.stream_id(text) == pair
+
+
+@pytest.mark.parametrize(
+    "text", ["", "-", "5-", "-1", "a-1", "5-b", "5-1-1", "\u0663-1", "9" * 21, b"\xff-1", "*", "$"]
+)
+def test_no_id_of_a_stream_entry(text: str | bytes) -> None:
+    with pytest.raises(ValueError, match="stream id"):
+        ids.stream_id(text)

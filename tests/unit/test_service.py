@@ -8,8 +8,9 @@ from collections.abc import Callable
 import pytest
 
 from reach.clock import Cancel
-from reach.errors import BackendUnavailable
-from reach.service import MAX_PAUSE_MS, Report, Supervisor, Tasks, pause_ms
+from reach.errors import BackendDenied, BackendUnavailable
+from reach.service import MAX_PAUSE_MS, Report, Supervisor, Tasks, pause_ms, until_open
+from tests.manual_clock import ManualClock
 
 
 class StepClock:
@@ -32,6 +33,12 @@ class StepClock:
 
     def call_later(self, ms: int, call: Callable[[], None]) -> Cancel:
         return asyncio.get_running_loop().call_soon(call).cancel
+
+
+async def turns() -> None:
+    """Let the loop turn a few times."""
+    for _ in range(10):
+        await asyncio.sleep(0)
 
 
 class Counting:
@@ -64,8 +71,8 @@ async def test_a_service_that_raises_is_run_again_and_the_pause_grows() -> None:
     assert 100 <= clock.slept[1] <= 200
     assert 200 <= clock.slept[2] <= 400
     assert clock.slept[3] == 7
-    pulse = supervisor.pulses["counting"]
-    assert (pulse.failures, pulse.last_error) == (0, "")
+    vitals = supervisor.vitals["counting"]
+    assert (vitals.failures, vitals.last_error) == (0, "")
 
 
 async def test_failures_in_a_row_are_counted_and_logged_once_in_ten_seconds(caplog: pytest.LogCaptureFixture) -> None:
@@ -77,7 +84,7 @@ async def test_failures_in_a_row_are_counted_and_logged_once_in_ten_seconds(capl
         await service.enough.wait()
     assert clock.now_ms < 10_000
     assert len([record for record in caplog.records if record.message == "service failed"]) == 1
-    assert supervisor.pulses["counting"].last_error == "backend.unavailable"
+    assert supervisor.vitals["counting"].last_error == "backend.unavailable"
 
 
 class Holding:
@@ -156,3 +163,76 @@ async def test_tasks_are_owned_until_they_end_and_none_outlives_its_owner(caplog
     assert ended.is_set()
     assert len(tasks) == 0
     assert tasks.start(failing(), "too late") is None
+
+
+# ---------------------------------------------------------------- waiting for a server
+
+
+class Server:
+    """Comes after so many attempts."""
+
+    def __init__(self, *answers: Exception | None) -> None:
+        self.answers = list(answers)
+        self.attempts = 0
+
+    async def open(self) -> None:
+        self.attempts += 1
+        answer = self.answers.pop(0)
+        if answer is not None:
+            raise answer
+
+
+async def test_a_server_that_comes_later_is_waited_for_and_said_so_once(caplog: pytest.LogCaptureFixture) -> None:
+    clock, server = ManualClock(), Server(*[BackendUnavailable("away")] * 5, None)
+    waiting = asyncio.ensure_future(until_open(server.open, clock=clock, rng=random.Random(1), told={"worker": "w"}))
+    for _ in range(5):
+        await turns()
+        clock.advance(1_000)
+    assert await waiting is True
+    assert server.attempts == 6
+    (line,) = [record for record in caplog.records if record.message == "waiting for redis"]
+    assert line.__dict__["worker"] == "w"
+
+
+async def test_a_server_that_refuses_is_raised_or_waited_for() -> None:
+    clock, rng = ManualClock(), random.Random(1)
+    with pytest.raises(BackendDenied):
+        await until_open(Server(BackendDenied("no")).open, clock=clock, rng=rng, told={})
+    server = Server(BackendDenied("no"), None)
+    waiting = asyncio.ensure_future(until_open(server.open, clock=clock, rng=rng, told={}, gives_up=False))
+    await turns()
+    clock.advance(1_000)
+    assert await waiting is True
+
+
+async def test_who_is_told_to_end_waits_no_longer() -> None:
+    clock, rng, stop = ManualClock(), random.Random(1), asyncio.Event()
+
+    async def hang() -> None:
+        await asyncio.Event().wait()
+
+    for attempt in (hang, Server(BackendUnavailable("away")).open):
+        stop.clear()
+        waiting = asyncio.ensure_future(until_open(attempt, clock=clock, rng=rng, told={}, stop=stop))
+        await turns()
+        assert not waiting.done()
+        stop.set()
+        assert await waiting is False
+    server = Server()
+    assert await until_open(server.open, clock=clock, rng=rng, told={}, stop=stop) is False
+    assert (server.attempts, clock.waiting) == (0, 0)
+    stop.clear()
+    assert await until_open(Server(None).open, clock=clock, rng=rng, told={}, stop=stop) is True
+
+
+async def test_a_wait_that_is_cancelled_leaves_nothing_behind() -> None:
+    clock = ManualClock()
+    stop = asyncio.Event()
+    waiting = asyncio.ensure_future(
+        until_open(Server(BackendUnavailable("away")).open, clock=clock, rng=random.Random(1), told={}, stop=stop)
+    )
+    await turns()
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    assert clock.waiting == 0

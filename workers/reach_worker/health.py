@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 import orjson
 
 from reach.clock import Clock
-from reach.service import Pulse, Report
+from reach.service import Report, Vitals
 
 log = logging.getLogger("reach_worker.health")
 
@@ -37,13 +37,13 @@ class Health:
 
     def __init__(self, clock: Clock) -> None:
         self.state = "starting"
-        self.pulses: Mapping[str, Pulse] = {}
+        self.vitals: Mapping[str, Vitals] = {}
         self.needed: frozenset[str] = frozenset()  # the services that must make progress for the worker to be ready
         self._clock = clock
 
     def live(self) -> tuple[bool, dict[str, object]]:
         """Whether the loop turns."""
-        tick = self.pulses.get(Tick.name)
+        tick = self.vitals.get(Tick.name)
         age_ms = self._age(tick) if tick is not None else 0
         return age_ms <= MAX_AGE_MS, {"status": "live" if age_ms <= MAX_AGE_MS else "stuck", "loop_age_ms": age_ms}
 
@@ -53,20 +53,20 @@ class Health:
             return False, {"status": self.state}
         against = {}
         for name in sorted(self.needed):
-            pulse = self.pulses.get(name)
-            if pulse is None or not pulse.last_ok_at_ms:
-                against[name] = pulse.last_error if pulse is not None and pulse.last_error else "has not run yet"
-            elif pulse.failures:
-                against[name] = pulse.last_error
-            elif self._age(pulse) > MAX_AGE_MS:
-                against[name] = f"no progress for {self._age(pulse)} ms"
+            vitals = self.vitals.get(name)
+            if vitals is None or not vitals.last_ok_at_ms:
+                against[name] = vitals.last_error if vitals is not None and vitals.last_error else "has not run yet"
+            elif vitals.failures:
+                against[name] = vitals.last_error
+            elif self._age(vitals) > MAX_AGE_MS:
+                against[name] = f"no progress for {self._age(vitals)} ms"
         return (not against), {
             "status": "not ready" if against else "ready",
             **({"services": against} if against else {}),
         }
 
-    def _age(self, pulse: Pulse) -> int:
-        return self._clock.monotonic_ms() - (pulse.last_ok_at_ms or pulse.started_at_ms)
+    def _age(self, vitals: Vitals) -> int:
+        return self._clock.monotonic_ms() - (vitals.last_ok_at_ms or vitals.started_at_ms)
 
 
 class HealthServer:

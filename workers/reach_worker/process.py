@@ -13,8 +13,8 @@ from reach import ids
 from reach.backend import open_backend
 from reach.backend.port import Backend
 from reach.clock import Clock, SystemClock
-from reach.errors import BackendError, ConfigError
-from reach.service import Supervisor, pause_ms
+from reach.errors import ConfigError
+from reach.service import Supervisor, until_open
 from reach.settings import Settings, safe_url
 from reach_worker.health import Health, HealthServer, Tick
 from reach_worker.roles import Work, make_work
@@ -22,7 +22,6 @@ from reach_worker.roles import Work, make_work
 log = logging.getLogger("reach_worker")
 
 DEFAULT_HEALTH_PORT = 8080
-LOG_EVERY_MS = 10_000
 LEAVE_S = 1.5
 
 
@@ -52,7 +51,15 @@ class Worker:
         backend = open_backend(self.settings.redis_url, env=self.settings.env)
         try:
             await self._listen(server)
-            if await self._open(backend):
+            # Also where the credentials are refused: whoever starts workers sees it in the log and in /readyz, and may put it right.
+            if await until_open(
+                backend.open,
+                clock=self._clock,
+                rng=self._rng,
+                told=self._facts(),
+                stop=self._stop,
+                gives_up=False,
+            ):
                 await self._serve(backend)
         finally:
             await server.stop()
@@ -61,7 +68,7 @@ class Worker:
     async def _serve(self, backend: Backend) -> None:
         work = make_work(backend, self.settings, worker_id=self.worker_id, environ=self._environ)
         supervisor = Supervisor((Tick(), *work.services), clock=self._clock)
-        self.health.pulses = supervisor.pulses
+        self.health.vitals = supervisor.vitals
         self.health.needed = work.needed
         supervisor.start()
         try:
@@ -100,26 +107,6 @@ class Worker:
             log.warning("no health server: the default port is taken", extra={"port": DEFAULT_HEALTH_PORT})
         else:
             log.info("health", extra={"port": port})
-
-    async def _open(self, backend: Backend) -> bool:
-        """Wait for Redis, however long. False: told to stop before it came."""
-        failures, logged_at_ms = 0, 0
-        while not self._stop.is_set():
-            try:
-                await backend.open()
-                return True
-            except BackendError as error:
-                failures += 1
-                now = self._clock.monotonic_ms()
-                if failures == 1 or now - logged_at_ms >= LOG_EVERY_MS:
-                    logged_at_ms = now
-                    log.warning("waiting for redis", extra={**self._facts(), "error": str(error), "failures": failures})
-            try:
-                async with asyncio.timeout(pause_ms(failures, self._rng) / 1000):
-                    await self._stop.wait()
-            except TimeoutError:
-                continue
-        return False
 
     def _facts(self) -> dict[str, object]:
         settings = self.settings

@@ -9,7 +9,7 @@ from reach.backend.keys import GROUP_REGISTRARS, RedisType
 from reach.backend.memory_backend.side import Side
 from reach.backend.memory_backend.store import Hash, ZSet
 from reach.backend.memory_backend.streams import BadId, Fields, parse_id
-from reach.backend.steps import BeatResult, Change, Pulse, RegisterResult, Snapshot
+from reach.backend.steps import BeatResult, Change, LastBeat, RegisterResult, Snapshot
 from reach.errors import BackendError
 
 MAX_CONTROL = 10_000
@@ -142,23 +142,23 @@ class RegistrySide(Side):
 
         return await self._step("leave", step)
 
-    async def pulses(self, since_ms: int) -> tuple[int, list[Pulse]]:
-        def step() -> tuple[int, list[Pulse]]:
+    async def last_beats(self, since_ms: int) -> tuple[int, list[LastBeat]]:
+        def step() -> tuple[int, list[LastBeat]]:
             load = self._peek_hash(self._keys.load())
             return self._store.now_ms(), [
-                Pulse(*_names(member), at_ms, load.get(member, b"{}"))
+                LastBeat(*_names(member), at_ms, load.get(member, b"{}"))
                 for member, at_ms in self._by_moment()
                 if at_ms >= since_ms
             ]
 
-        return await self._step("pulses", step)
+        return await self._step("last_beats", step)
 
-    async def overdue_pulses(self, before_ms: int) -> list[tuple[str, str, int]]:
+    async def overdue_beats(self, before_ms: int) -> list[tuple[str, str, int]]:
         def step() -> list[tuple[str, str, int]]:
             late = [(*_names(member), at_ms) for member, at_ms in self._by_moment() if at_ms < before_ms]
             return late[:CHANGES_PAGE]
 
-        return await self._step("overdue_pulses", step)
+        return await self._step("overdue_beats", step)
 
     # ---------------------------------------------------------------- what the index is built from
 

@@ -8,6 +8,7 @@ import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from reach import ids
 from reach.errors import BackendError
 
 Id = tuple[int, int]
@@ -26,10 +27,10 @@ class BadId(BackendError):
 
 def parse_id(text: str) -> Id:
     """`5-1`, or `5` for `5-0`."""
-    ms, dash, seq = text.partition("-")
-    if not ms.isdigit() or (dash and not seq.isdigit()):
-        raise BadId(f"not a stream id: {text!r}")
-    return (int(ms), int(seq) if dash else 0)
+    try:
+        return ids.stream_id(text)
+    except ValueError as error:
+        raise BadId(str(error)) from None
 
 
 def format_id(entry_id: Id) -> str:

@@ -1,5 +1,6 @@
 """What is kept to be read later: hop records and dead letters."""
 
+from reach import ids
 from reach.backend.redis_backend.side import Side
 from reach.backend.redis_backend.streams import LOST, code_of, entries_of
 from reach.backend.scripts import script
@@ -24,7 +25,7 @@ class RecordsSide(Side):
             await self._link.run(script("heal_key"), key, "stream", "")
             entry_id = await self._link.call(*command)
         # The age is judged by the clock of Redis, which made the id.
-        now_ms = int(entry_id.split(b"-")[0])
+        now_ms = ids.stream_id(entry_id)[0]
         if abs(now_ms - self._trimmed_at_ms) >= TRIM_EVERY_MS:
             self._trimmed_at_ms = now_ms
             await self._trim(now_ms)

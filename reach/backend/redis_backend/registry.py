@@ -10,13 +10,13 @@ from reach.backend.keys import GROUP_REGISTRARS
 from reach.backend.redis_backend.side import Side
 from reach.backend.redis_backend.streams import LOST, Entry, code_of, pairs_of, text_of
 from reach.backend.scripts import script
-from reach.backend.steps import BeatResult, Change, Pulse, RegisterResult, Snapshot
+from reach.backend.steps import BeatResult, Change, LastBeat, RegisterResult, Snapshot
 from reach.errors import BackendError
 
 MAX_CONTROL = 10_000
 MAX_CHANGES = 1_000
 CONTROL_PAGE = 100
-PULSES_PAGE = 500
+BEATS_PAGE = 500
 TOMBSTONE = b'{"gone_at":'
 
 
@@ -87,7 +87,7 @@ class RegistrySide(Side):
         beats: dict[str, int] = {}
         cursor: bytes | int = 0
         while True:
-            command = ("ZSCAN", self._keys.beats(), cursor, "MATCH", f"{prefix}*", "COUNT", PULSES_PAGE)
+            command = ("ZSCAN", self._keys.beats(), cursor, "MATCH", f"{prefix}*", "COUNT", BEATS_PAGE)
             reply = await self._healing(self._keys.beats(), "zset", *command)
             cursor, flat = reply or (b"0", [])
             for member, score in pairs_of(flat).items():
@@ -139,11 +139,11 @@ class RegistrySide(Side):
         if not read:
             # A stream that was made anew after its ids had run ahead of the clock: nothing in it will ever lie behind this cursor.
             last = await self._link.call("XREVRANGE", key, "+", "-", "COUNT", 1)
-            if last and _id(text_of(last[0][0])) < _id(cursor):
+            if last and ids.stream_id(last[0][0]) < ids.stream_id(cursor):
                 read = await self._streams.read({key: "0-0"}, MAX_CHANGES)
         return [_change(entry) for _, entries in read for entry in entries]
 
-    async def pulses(self, since_ms: int) -> tuple[int, list[Pulse]]:
+    async def last_beats(self, since_ms: int) -> tuple[int, list[LastBeat]]:
         beats, load = self._keys.beats(), self._keys.load()
         time, flat = await self._link.batch([["TIME"], ["ZRANGEBYSCORE", beats, since_ms, "+inf", "WITHSCORES"]])
         if isinstance(flat, BackendError):
@@ -151,16 +151,16 @@ class RegistrySide(Side):
             flat = []
         scores = pairs_of(flat)
         members = list(scores)
-        found: list[Pulse] = []
-        for start in range(0, len(members), PULSES_PAGE):
-            page = members[start : start + PULSES_PAGE]
+        found: list[LastBeat] = []
+        for start in range(0, len(members), BEATS_PAGE):
+            page = members[start : start + BEATS_PAGE]
             values = await self._healing(load, "hash", "HMGET", load, *page)
             for member, value in zip(page, values or [None] * len(page), strict=True):
                 agent_id, _, instance_id = text_of(member).rpartition("/")
-                found.append(Pulse(agent_id, instance_id, int(float(scores[member])), value or b"{}"))
+                found.append(LastBeat(agent_id, instance_id, int(float(scores[member])), value or b"{}"))
         return int(time[0]) * 1000 + int(time[1]) // 1000, found
 
-    async def overdue_pulses(self, before_ms: int) -> list[tuple[str, str, int]]:
+    async def overdue_beats(self, before_ms: int) -> list[tuple[str, str, int]]:
         beats = self._keys.beats()
         flat = await self._healing(
             beats, "zset", "ZRANGEBYSCORE", beats, "-inf", f"({before_ms}", "WITHSCORES", "LIMIT", 0, MAX_CHANGES
@@ -191,11 +191,6 @@ class RegistrySide(Side):
         if code_of(error) not in LOST:
             raise error
         await self._link.run(script("heal_key"), key, kind, "")
-
-
-def _id(text: str) -> tuple[int, int]:
-    milliseconds, _, number = text.partition("-")
-    return int(milliseconds), int(number or 0)
 
 
 def _change(entry: Entry) -> Change:

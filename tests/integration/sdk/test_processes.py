@@ -19,8 +19,8 @@ pytestmark = pytest.mark.processes
 
 
 async def beat_of(reach: Reach, agent_id: str) -> dict[str, Any]:
-    _, pulses = await reach.backend.pulses(0)
-    found: dict[str, Any] = next((msgspec.json.decode(p.beat) for p in pulses if p.agent_id == agent_id), {})
+    _, beats = await reach.backend.last_beats(0)
+    found: dict[str, Any] = next((msgspec.json.decode(p.beat) for p in beats if p.agent_id == agent_id), {})
     return found
 
 

@@ -99,3 +99,50 @@ async def test_a_thread_waits_for_its_backend_and_can_be_stopped_meanwhile() -> 
     await wait_until(lambda: tries >= 2)
     await thread.stop()
     assert not thread._thread.is_alive()
+
+
+async def test_a_thread_that_hangs_while_it_connects_can_be_stopped() -> None:
+    hanging = threading.Event()
+
+    class Hanging(MemoryBackend):
+        async def open(self) -> None:
+            hanging.set()
+            await asyncio.Event().wait()
+
+    def never(_: Backend) -> Pulse:
+        raise AssertionError("it never opened")
+
+    thread = PulseThread(Hanging, never, "one")
+    thread.start()
+    await wait_until(hanging.is_set)
+    async with asyncio.timeout(2):
+        await thread.stop()
+    assert not thread._thread.is_alive()
+
+
+async def test_a_thread_that_was_never_started_is_stopped_at_once() -> None:
+    thread = PulseThread(MemoryBackend, lambda _: None, "one")  # type: ignore[arg-type,return-value]
+    async with asyncio.timeout(1):
+        await thread.stop()
+
+
+async def test_stopping_holds_up_nobody() -> None:
+    """The thread is not through with its first words yet: the agent's loop turns all the same."""
+    let = threading.Event()
+
+    def slowly() -> Backend:
+        let.wait(5)
+        return MemoryBackend()
+
+    thread = PulseThread(slowly, lambda _: None, "one")  # type: ignore[arg-type,return-value]
+    thread.start()
+    stopping = asyncio.ensure_future(thread.stop())
+    turns = 0
+    while turns < 50:
+        await asyncio.sleep(0)
+        turns += 1
+    assert not stopping.done()
+    let.set()
+    async with asyncio.timeout(2):
+        await stopping
+    assert not thread._thread.is_alive()

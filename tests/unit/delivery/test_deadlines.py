@@ -2,7 +2,7 @@
 
 import pytest
 
-from reach.delivery.deadlines import Moments, id_ms, moments, tomb_ms, window_ms
+from reach.delivery.deadlines import Moments, moments, tomb_ms, window_ms
 
 
 def test_moments_count_from_the_ingress_id() -> None:
@@ -17,10 +17,6 @@ def test_an_id_ahead_of_the_clock_is_never_later_than_now() -> None:
 def test_everything_but_acceptance_waits_for_not_before() -> None:
     assert moments("1000-0", 1_500, ttl_ms=10, total_ms=300, not_before_ms=5_000) == Moments(1_000, 5_000, 5_010, 5_300)
     assert moments("1000-0", 1_500, ttl_ms=10, total_ms=300, not_before_ms=500).start_at_ms == 1_000
-
-
-def test_the_ms_of_an_id() -> None:
-    assert id_ms("1735113600123-4") == 1_735_113_600_123
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import pytest
 from reach.delivery.retry import backoff_ms, code_of, retry_of
 from reach.envelope.codes import TABLE
 from reach.envelope.ledger import Leg, LegState
-from reach.routing.steps import AT_ONCE, Retry
+from reach.routing.steps import AT_ONCE, Comeback
 
 NOW, TOTAL = 1_000_000, 1_030_000
 
@@ -15,7 +15,7 @@ def returned(code: str = "handler.error", attempt: int = 1, **fields: object) ->
     return Leg(state=LegState.RETURNED, attempt=attempt, core=core, **fields)  # type: ignore[arg-type]
 
 
-def judged(leg: Leg, *, max_attempts: int = 6, total_at_ms: int = TOTAL, jitter: float = 1.0) -> Retry:
+def judged(leg: Leg, *, max_attempts: int = 6, total_at_ms: int = TOTAL, jitter: float = 1.0) -> Comeback:
     return retry_of(leg, max_attempts=max_attempts, total_at_ms=total_at_ms, now_ms=NOW, jitter=jitter)
 
 
@@ -26,7 +26,7 @@ def test_the_wait_doubles_up_to_16_s(attempt: int, wait: int) -> None:
 
 def test_jitter_spreads_it() -> None:
     assert (backoff_ms(1, 0.8), backoff_ms(1, 1.2)) == (800, 1_200)
-    assert judged(returned(attempt=2), jitter=1.1) == Retry(2_200)
+    assert judged(returned(attempt=2), jitter=1.1) == Comeback(2_200)
 
 
 @pytest.mark.parametrize("line", [line for line in TABLE if line.retryable], ids=lambda line: line.code)
@@ -37,7 +37,7 @@ def test_only_what_the_table_retries_goes_again(line: object) -> None:
 
 
 def test_a_retryable_answer_with_a_code_of_the_agents_own_goes_again() -> None:
-    assert judged(returned("llm.rate_limited")) == Retry(1_000)
+    assert judged(returned("llm.rate_limited")) == Comeback(1_000)
 
 
 @pytest.mark.parametrize("code", ["agent.lost", "probe.failed"])
@@ -46,7 +46,7 @@ def test_a_lost_agent_is_replaced_at_once(code: str) -> None:
 
 
 def test_what_did_not_fit_goes_to_somebody_else_at_once() -> None:
-    assert judged(returned("context.exceeded")) == Retry(elsewhere=True)
+    assert judged(returned("context.exceeded")) == Comeback(elsewhere=True)
 
 
 def test_a_free_return_goes_at_once() -> None:
@@ -54,21 +54,21 @@ def test_a_free_return_goes_at_once() -> None:
 
 
 def test_the_agent_s_own_wait_counts_and_knows_no_jitter() -> None:
-    assert judged(returned("handler.retry", attempt=0, wait_ms=7_000), jitter=1.2) == Retry(7_000)
+    assert judged(returned("handler.retry", attempt=0, wait_ms=7_000), jitter=1.2) == Comeback(7_000)
     assert judged(returned("handler.retry", attempt=0, wait_ms=0)) == AT_ONCE
 
 
 @pytest.mark.parametrize("code", ["handler.error", "agent.lost", "timeout.processing"])
 def test_when_attempts_are_out_it_is_a_dead_letter(code: str) -> None:
-    assert judged(returned(code, attempt=3), max_attempts=3) == Retry(ends=True, dead=True)
+    assert judged(returned(code, attempt=3), max_attempts=3) == Comeback(ends=True, dead=True)
     assert not judged(returned(code, attempt=2), max_attempts=3).ends
 
 
 def test_a_retry_that_cannot_start_before_total_ends_at_once() -> None:
-    assert judged(returned(), total_at_ms=NOW + 1_001) == Retry(1_000)
-    assert judged(returned(), total_at_ms=NOW + 1_000) == Retry(ends=True, dead=True)
+    assert judged(returned(), total_at_ms=NOW + 1_001) == Comeback(1_000)
+    assert judged(returned(), total_at_ms=NOW + 1_000) == Comeback(ends=True, dead=True)
     unburnt = judged(returned("handler.retry", attempt=0, wait_ms=60_000))
-    assert unburnt == Retry(ends=True, dead=False)
+    assert unburnt == Comeback(ends=True, dead=False)
 
 
 def test_the_default_total_has_room_for_four_retries() -> None:

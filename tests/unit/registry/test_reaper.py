@@ -140,7 +140,7 @@ async def test_beats_without_a_registration_are_forgotten(reaped: Reaped) -> Non
     await reaped.place.register("a", "i1")
     reaped.place.store.delete("reach:{dev}:agents")
     await reaped.seconds(32)
-    assert (await reaped.place.backend.pulses(0))[1] == []
+    assert (await reaped.place.backend.last_beats(0))[1] == []
     assert reaped.instances == 1
 
 

@@ -36,8 +36,8 @@ async def test_an_agent_registers(place: Place) -> None:
     assert (await stored(place))["capabilities"] == WORK
     snapshot = await place.backend.snapshot()
     assert snapshot.types == {"own.type"}
-    _, pulses = await place.backend.pulses(0)
-    assert [(pulse.agent_id, pulse.instance_id) for pulse in pulses] == [("a", "i1")]
+    _, beats = await place.backend.last_beats(0)
+    assert [(last.agent_id, last.instance_id) for last in beats] == [("a", "i1")]
 
 
 async def test_the_inboxes_of_all_partitions_are_open_before_anybody_learns_of_it() -> None:
@@ -110,8 +110,8 @@ async def test_the_only_instance_may_declare_itself_anew_and_keeps_what_it_said_
     await place.register(capabilities=WORK)
     await place.backend.beat("a", "i1", b'{"state":"draining"}')
     assert (await place.register(zone="z"))["notice"] == "registered"
-    _, pulses = await place.backend.pulses(0)
-    assert pulses[0].beat == b'{"state":"draining"}'
+    _, beats = await place.backend.last_beats(0)
+    assert beats[0].beat == b'{"state":"draining"}'
 
 
 async def test_bytes_that_no_registrar_wrote_are_overwritten(place: Place) -> None:

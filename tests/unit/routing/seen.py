@@ -38,7 +38,7 @@ def add(
     """Register an agent and let it beat (`beat` None: it has not yet)."""
     index.apply("agent", agent_id, stored(agent_id, *capabilities, **declared))
     if beat is not None:
-        assert index.pulse(agent_id, f"{agent_id}.1", at_ms, records.encode_beat(beat))
+        assert index.beat(agent_id, f"{agent_id}.1", at_ms, records.encode_beat(beat))
 
 
 def chooser(index: CapabilityIndex | None = None, seed: int = 1) -> Chooser:

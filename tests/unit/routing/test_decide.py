@@ -10,7 +10,7 @@ from reach.envelope.registration import Beat
 from reach.routing.decide import MAX_FANOUT, decide
 from reach.routing.index import CapabilityIndex
 from reach.routing.message import message_of
-from reach.routing.steps import Choice, Delay, Deliver, Finish, Move, Retry, Seen, Stay, Step
+from reach.routing.steps import Choice, Comeback, Delay, Deliver, Finish, Move, Seen, Stay, Step
 from tests.unit.routing.seen import NOW, add, chooser, leg, message
 
 CORE = '{"status":"retryable","code":"handler.error"}'
@@ -90,8 +90,8 @@ def test_nobody_fits_is_waited_for_until_shortly_before_total(index: CapabilityI
     waits, now = [], NOW
     while isinstance(found := step(decide(message(), leg(LegState.WAITING), by, now)), Delay):
         waits.append(found.wait_ms)
-        index.pulse("a", "a.1", now, DRAINING)
-        index.pulse("b", "b.1", now, DRAINING)
+        index.beat("a", "a.1", now, DRAINING)
+        index.beat("b", "b.1", now, DRAINING)
         now += found.wait_ms
     assert waits[:6] == [200, 200, 400, 800, 1_600, 2_000]
     assert max(waits) == 2_000
@@ -154,13 +154,13 @@ RETURNED = leg(LegState.RETURNED, agent="a", hand="1-1", attempt=1, handed=True,
 
 
 def test_a_returned_leg_waits_as_the_rules_of_retrying_say(index: CapabilityIndex) -> None:
-    assert step(decide(message(), RETURNED, chooser(index), NOW, retry=Retry(1_234))) == Delay(1_234)
+    assert step(decide(message(), RETURNED, chooser(index), NOW, retry=Comeback(1_234))) == Delay(1_234)
 
 
 def test_a_returned_leg_ends_with_its_own_answer(index: CapabilityIndex) -> None:
-    end = finish(decide(message(), RETURNED, chooser(index), NOW, retry=Retry(ends=True, dead=True)))
+    end = finish(decide(message(), RETURNED, chooser(index), NOW, retry=Comeback(ends=True, dead=True)))
     assert (end.last, end.dead) == (True, True)
-    lost = finish(decide(message(), leg(LegState.RETURNED), chooser(index), NOW, retry=Retry(ends=True)))
+    lost = finish(decide(message(), leg(LegState.RETURNED), chooser(index), NOW, retry=Comeback(ends=True)))
     assert (lost.code, lost.last, lost.details) == ("agent.lost", False, {"state": "returned"})
 
 
@@ -172,9 +172,9 @@ def test_a_returned_leg_goes_at_once_to_somebody_fresh(index: CapabilityIndex) -
 def test_elsewhere_is_never_the_same_again(index: CapabilityIndex) -> None:
     silence(index, "b", "c")
     assert step(decide(message(), RETURNED, chooser(index), NOW)) == Deliver("a")
-    assert finish(decide(message(), RETURNED, chooser(index), NOW, retry=Retry(elsewhere=True))).last
+    assert finish(decide(message(), RETURNED, chooser(index), NOW, retry=Comeback(elsewhere=True))).last
     index.apply("state", "b/b.1", b"{}", NOW)
-    assert step(decide(message(), RETURNED, chooser(index), NOW, retry=Retry(elsewhere=True))) == Deliver("b")
+    assert step(decide(message(), RETURNED, chooser(index), NOW, retry=Comeback(elsewhere=True))) == Deliver("b")
 
 
 def test_a_leg_whose_agent_is_gone_waits_for_another_until_total_and_keeps_its_answer() -> None:
@@ -197,9 +197,9 @@ def queued(**fields: object) -> Any:
 
 
 def test_a_backlog_moves_to_a_free_slot_only(index: CapabilityIndex) -> None:
-    index.pulse("b", "b.1", NOW, b'{"inflight":8}')
+    index.beat("b", "b.1", NOW, b'{"inflight":8}')
     assert step(decide(message(), queued(), chooser(index), NOW)) == Move("c")
-    index.pulse("c", "c.1", NOW, b'{"inflight":9}')
+    index.beat("c", "c.1", NOW, b'{"inflight":9}')
     choice = decide(message(), queued(), chooser(index), NOW)
     assert step(choice) == Stay()
     assert choice.why.counts["fit"] == 2
@@ -207,7 +207,7 @@ def test_a_backlog_moves_to_a_free_slot_only(index: CapabilityIndex) -> None:
 
 @pytest.mark.parametrize("how", ["gone", "draining", "silent"])
 def test_from_an_inbox_that_nobody_reads_it_moves_to_anybody_who_fits(index: CapabilityIndex, how: str) -> None:
-    index.pulse("b", "b.1", NOW + 9, b'{"inflight":8}')
+    index.beat("b", "b.1", NOW + 9, b'{"inflight":8}')
     index.apply("gone", "c", b"")
     now = NOW
     if how == "gone":
@@ -296,7 +296,7 @@ def test_a_leg_of_a_broadcast_keeps_its_agent(index: CapabilityIndex) -> None:
     assert step(decide(to_all(), waiting, chooser(index), NOW)) == Delay(200, "b")
     assert finish(decide(to_all(), waiting, chooser(index), NOW + 29_500)).last
     returned = leg(LegState.RETURNED, agent="b", core=CORE)
-    assert step(decide(to_all(), returned, chooser(index), NOW, retry=Retry(900))) == Delay(900, "b")
+    assert step(decide(to_all(), returned, chooser(index), NOW, retry=Comeback(900))) == Delay(900, "b")
     index.apply("gone", "b", b"")
     end = finish(decide(to_all(), waiting, chooser(index), NOW))
     assert (end.code, end.details) == ("agent.lost", {"state": "waiting"})
@@ -328,8 +328,8 @@ def test_a_message_is_made_of_an_envelope() -> None:
 
 
 def test_a_busy_agent_is_still_read(index: CapabilityIndex) -> None:
-    index.pulse("a", "a.1", NOW, b'{"state":"busy","inflight":8}')
+    index.beat("a", "a.1", NOW, b'{"state":"busy","inflight":8}')
     for agent_id in ("b", "c"):
-        index.pulse(agent_id, f"{agent_id}.1", NOW, b'{"inflight":8}')
+        index.beat(agent_id, f"{agent_id}.1", NOW, b'{"inflight":8}')
     assert step(decide(message(), queued(), chooser(index), NOW)) == Stay()
     assert Beat().state == "ready"

@@ -71,7 +71,7 @@ def test_a_new_declaration_keeps_the_instances(index: CapabilityIndex) -> None:
 
 
 def test_an_instance_that_leaves_takes_only_its_beats(index: CapabilityIndex) -> None:
-    index.pulse("a", "a.2", NOW + 1, b"{}")
+    index.beat("a", "a.2", NOW + 1, b"{}")
     index.apply("gone", "a/a.1", b"")
     index.apply("gone", "nobody/x", b"")
     assert list(index.agents["a"].instances) == ["a.2"]
@@ -89,8 +89,8 @@ def test_what_cannot_be_read_is_left_out_and_counted(index: CapabilityIndex) -> 
     index.apply("agent", "x", b"junk")
     index.apply("agent", "y", stored("z", "pay"))
     index.apply("agent", "a", b'{"gone_at":1,"v":2}')
-    assert not index.pulse("b", "b.1", NOW, b"junk")
-    assert not index.pulse("nobody", "i", NOW, b"{}")
+    assert not index.beat("b", "b.1", NOW, b"junk")
+    assert not index.beat("nobody", "i", NOW, b"{}")
     index.apply("route", "capability:pay", b"junk")
     assert index.unreadable == 4
     assert sorted(index.agents) == ["b", "c"]
@@ -150,7 +150,7 @@ def test_silence_is_counted_from_the_last_beat_or_the_floor() -> None:
 
 
 def test_silent_instances_are_forgotten_after_a_minute(index: CapabilityIndex) -> None:
-    index.pulse("a", "a.2", NOW + 50_000, b"{}")
+    index.beat("a", "a.2", NOW + 50_000, b"{}")
     assert index.forget_silent(NOW + 60_000) == 0
     index.floor_ms = NOW
     assert index.forget_silent(NOW + 70_000) == 0, "a grace protects them"

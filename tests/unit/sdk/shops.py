@@ -77,8 +77,8 @@ def run_of(agent: Agent) -> AgentRun:
 
 
 async def beat_of(bus: TestReach, agent: Agent) -> dict[str, Any]:
-    _, pulses = await bus.reach.backend.pulses(0)
+    _, beats = await bus.reach.backend.last_beats(0)
     instance_id = run_of(agent).registration.instance_id
-    beat = next(pulse.beat for pulse in pulses if pulse.instance_id == instance_id)
+    beat = next(last.beat for last in beats if last.instance_id == instance_id)
     found: dict[str, Any] = msgspec.json.decode(beat)
     return found

@@ -161,8 +161,8 @@ async def test_a_graceful_stop_lets_what_runs_end() -> None:
             await bus.settle()
             stopping = asyncio.create_task(run.stop(10_000))
             await bus.advance(0.5)
-            _, pulses = await bus.reach.backend.pulses(0)
-            assert b"draining" in pulses[0].beat
+            _, beats = await bus.reach.backend.last_beats(0)
+            assert b"draining" in beats[0].beat
             await bus.advance(2)
             await stopping
             assert (await handle.receipt(0)).output == "done"

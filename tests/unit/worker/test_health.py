@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from reach.service import Pulse
+from reach.service import Vitals
 from reach_worker.health import MAX_AGE_MS, Health, HealthServer, Tick
 from tests.manual_clock import ManualClock
 
@@ -26,8 +26,8 @@ def health(clock: ManualClock) -> Health:
 def running(health: Health, clock: ManualClock) -> None:
     now = clock.monotonic_ms()
     health.state = "running"
-    health.pulses = {
-        name: Pulse(started_at_ms=now, last_ok_at_ms=now, runs=1) for name in ("router", "due", "spans", Tick.name)
+    health.vitals = {
+        name: Vitals(started_at_ms=now, last_ok_at_ms=now, runs=1) for name in ("router", "due", "spans", Tick.name)
     }
 
 
@@ -45,17 +45,17 @@ def test_starting_is_live_and_not_ready(health: Health) -> None:
 def test_progress_of_what_is_needed_makes_it_ready(health: Health, clock: ManualClock) -> None:
     running(health, clock)
     assert health.ready() == (True, {"status": "ready"})
-    health.pulses["spans"].failures = 5
+    health.vitals["spans"].failures = 5
     assert health.ready()[0]
 
 
 def test_a_failure_or_a_standstill_of_what_is_needed_makes_it_unready(health: Health, clock: ManualClock) -> None:
     running(health, clock)
-    health.pulses["router"].failures, health.pulses["router"].last_error = 1, "backend.unavailable"
+    health.vitals["router"].failures, health.vitals["router"].last_error = 1, "backend.unavailable"
     assert health.ready() == (False, {"status": "not ready", "services": {"router": "backend.unavailable"}})
-    health.pulses["router"].failures = 0
+    health.vitals["router"].failures = 0
     clock.advance(MAX_AGE_MS + 1)
-    health.pulses["due"].last_ok_at_ms = clock.monotonic_ms()
+    health.vitals["due"].last_ok_at_ms = clock.monotonic_ms()
     good, told = health.ready()
     assert not good
     assert list(told["services"]) == ["router"]  # type: ignore[call-overload]
@@ -63,7 +63,7 @@ def test_a_failure_or_a_standstill_of_what_is_needed_makes_it_unready(health: He
 
 def test_a_needed_service_that_has_not_run_makes_it_unready(health: Health, clock: ManualClock) -> None:
     running(health, clock)
-    health.pulses = {name: pulse for name, pulse in health.pulses.items() if name != "due"}
+    health.vitals = {name: vitals for name, vitals in health.vitals.items() if name != "due"}
     assert health.ready()[1]["services"] == {"due": "has not run yet"}
 
 
