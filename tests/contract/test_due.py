@@ -226,6 +226,14 @@ async def test_a_silent_holder_loses_its_work_after_15_seconds(late: Drive) -> N
     assert await late.settle(again, success(), "i2") == "done"
 
 
+async def test_a_dead_holder_is_told_from_a_slow_one(late: Drive) -> None:
+    """With the defaults, processing and lease are over at once."""
+    taken = await late.running(processing_ms=15_000)
+    await late.live(3_000, renew=(taken.hand,))
+    (event,) = await late.live(14_500)
+    assert (event.what, event.code) == ("reclaimed", "agent.lost")
+
+
 async def test_a_renewed_lease_keeps_the_work(late: Drive) -> None:
     taken = await late.running(processing_ms=60_000, total_ms=60_000)
     assert await late.live(40_000, renew=(taken.hand,)) == []

@@ -13,6 +13,8 @@ MAX_MESSAGES = 100
 MAX_EVENTS = 500
 MAX_LEGS = 20_000
 LEASE_MS = 15_000
+#: two renewals of 5 s
+MISSED_MS = 10_000
 GRACE_MS = 15_000
 REARM_MS = (3_000, 6_000, 12_000)
 LAST_REARM_MS = 15_000
@@ -155,12 +157,13 @@ class _Round:
         over_at_ms = (leg.alive_at_ms or leg.taken_at_ms) + record.head.processing_ms
         if now_ms < self.grace_until_ms:
             return self.grace_until_ms
+        # Both may be over at once: who has missed two renewals is gone, not slow, and its work goes elsewhere without a back-off.
+        if idle_ms >= LEASE_MS or (over_at_ms <= now_ms and idle_ms >= MISSED_MS):
+            message = "its agent stopped renewing the lease"
+            return self._lost(msg_id, record, number, "reclaimed", "agent.lost", message)
         if over_at_ms <= now_ms:
             message = "no sign of life of the handler in its processing time"
             return self._lost(msg_id, record, number, "overdue", "timeout.processing", message)
-        if idle_ms >= LEASE_MS:
-            message = "its agent stopped renewing the lease"
-            return self._lost(msg_id, record, number, "reclaimed", "agent.lost", message)
         return min(now_ms + LEASE_MS - idle_ms, over_at_ms)
 
     def _lost(

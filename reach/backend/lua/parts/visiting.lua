@@ -46,8 +46,9 @@ local function holding(r, l, L, consumer, idle)
   end
   local over = (L.al or L.tk) + r.head.pr
   if now < grace_until then return grace_until end
+  -- Both may be over at once: who has missed two renewals is gone, not slow, and its work goes elsewhere without a back-off.
+  if idle >= 15000 or (over <= now and idle >= 10000) then return lost(r, l, L, true, 'reclaimed', 'agent.lost', 'its agent stopped renewing the lease') end
   if over <= now then return lost(r, l, L, true, 'overdue', 'timeout.processing', 'no sign of life of the handler in its processing time') end
-  if idle >= 15000 then return lost(r, l, L, true, 'reclaimed', 'agent.lost', 'its agent stopped renewing the lease') end
   return math.min(now + 15000 - idle, over)
 end
 
