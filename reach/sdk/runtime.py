@@ -13,7 +13,7 @@ from reach.delivery.inbox import Inbox
 from reach.delivery.pulse import Pulse, PulseThread
 from reach.envelope.receipt import Notice
 from reach.envelope.registration import Beat, BeatState, Registration
-from reach.errors import RegistrationRefused
+from reach.errors import BackendError, RegistrationRefused
 from reach.sdk.client import Reach
 from reach.sdk.handlers import Handlers
 from reach.sdk.membership import Membership

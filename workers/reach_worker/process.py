@@ -13,7 +13,7 @@ from reach import ids
 from reach.backend import open_backend
 from reach.backend.port import Backend
 from reach.clock import Clock, SystemClock
-from reach.errors import ConfigError
+from reach.errors import BackendError, ConfigError
 from reach.service import Supervisor, until_open
 from reach.settings import Settings, safe_url
 from reach_worker.health import Health, HealthServer, Tick
