@@ -14,11 +14,7 @@ from reach.errors import BackendError
 from tests.integration.sdk import world
 
 KEYS = KeySpace("dev")
-NO_HEADS = [
-    {"fp": 1},
-    {"fp": "f", "s": "\u00e9", "sc": "one", "la": "normal", "tt": 1, "ne": 1, "pr": 1, "to": 1, "ma": 1, "j": ""},
-    {"fp": "f", "s": "me", "sc": "some", "la": "normal", "tt": 1, "ne": 1, "pr": 1, "to": 1, "ma": 1, "j": ""},
-]
+MOMENTS = {"at": 1, "fa": 1, "ta": 1, "op": 1, "ls": 1}
 HEAD = {
     "fp": "f",
     "s": "me",
@@ -30,8 +26,9 @@ HEAD = {
     "to": 1,
     "ma": 1,
     "j": "",
-    "ls": 1,
+    **MOMENTS,
 }
+NO_HEADS = [{**HEAD, "fp": 1}, {**HEAD, "s": "\u00e9"}, {**HEAD, "sc": "some"}]
 
 
 @pytest.fixture
@@ -53,6 +50,15 @@ async def test_a_record_without_a_head_is_an_error_of_the_backend(
         await backend.inspect(0, msg_id)
     assert caught.value.details["msg_id"] == msg_id
     assert not caught.value.retryable
+
+
+@pytest.mark.parametrize("head", [{}, {**HEAD, "ta": "soon"}, {**HEAD, "ls": 1e300}, {**HEAD, "la": 1}])
+async def test_a_head_that_no_step_can_count_with_is_no_record(
+    backend: RedisBackend, raw: redis.asyncio.Redis, head: dict[str, object]
+) -> None:
+    msg_id = str(uuid.uuid4())
+    await raw.set(KEYS.message(0, msg_id), msgspec.msgpack.encode([head, {"st": "queued"}]), px=60_000)
+    assert await backend.inspect(0, msg_id) is None
 
 
 async def test_a_record_whose_leg_is_none_is_an_error_of_the_backend(
