@@ -203,12 +203,12 @@ class Router:
     async def _route(self, partition: int, cases: list[Case]) -> None:
         """Decide and apply, again for what could not be carried out, until every case has its verdict."""
         while cases:
-            started_us = self._trail.now_us()
+            started = self._trail.mark()
             kept = [case for case in cases if await self._decide(partition, case)]
             if not kept:
                 return
-            at_us = self._trail.now_us()
-            decided_us = (at_us - started_us) // len(kept)
+            mark = self._trail.mark()
+            decided_us = (mark - started) // len(kept)
             results = await self._apply(partition, kept)
             cases = []
             for case, result in zip(kept, results, strict=True):
@@ -219,7 +219,7 @@ class Router:
                 elif result.verdict == "error":
                     await self._bury(partition, case, result.error)
                 elif result.verdict == "done":
-                    self._trail.routed(case, result, at_us, decided_us)
+                    self._trail.routed(case, result, mark, decided_us)
                     self._tell_wait(case)
 
     def _tell_wait(self, case: Case) -> None:

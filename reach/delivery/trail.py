@@ -1,14 +1,15 @@
 """What a router leaves behind for those who ask later: a hop record for each thing that a verdict made true."""
 
+from typing import Unpack
+
 import msgspec
 
 from reach.backend.steps import Again, DueEvent, Record, Refuse, RouteResult, Send
 from reach.delivery.judge import Case, Reference
 from reach.delivery.retry import code_of
 from reach.envelope.ledger import Leg, LegState
-from reach.envelope.message import Envelope
-from reach.routing.steps import Choice, Delay, Finish, Seen, Why
-from reach.tracing.hops import Candidate, HopRecorder, Point
+from reach.routing.steps import Choice, Delay, Finish, Why
+from reach.tracing.hops import HopRecorder, Point, Told
 
 _REJECTED = {"conflict": "envelope.id_conflict", "overloaded": "overloaded"}
 _DUE: dict[str, Point] = {
@@ -33,23 +34,23 @@ class Trail:
     def __init__(self, hops: HopRecorder) -> None:
         self._hops = hops
 
-    def now_us(self) -> int:
-        """The moment, in the time of Redis."""
-        return self._hops.base.now_us()
+    def mark(self) -> int:
+        """This moment, µs, for a record that is added later."""
+        return self._hops.base.mark()
 
     def received(self, case: Case) -> None:
         """An envelope has been read and is valid."""
         if case.envelope is not None and case.refused is None:
             self._add(case, "message.received", pattern=case.envelope.target.pattern)
 
-    def routed(self, case: Case, result: RouteResult, at_us: int, decided_us: int) -> None:
-        """A decision has been applied. `at_us`: when it was sent off, so that nothing that follows from it seems to come first."""
+    def routed(self, case: Case, result: RouteResult, mark: int, decided_us: int) -> None:
+        """A decision has been applied. `mark`: when it was sent off, so that nothing that follows from it seems to come first."""
         if case.refused is not None:
             self._rejected(case)
         elif isinstance(case.decision, Send):
-            self._sent(case, case.decision, result, at_us, decided_us)
+            self._sent(case, case.decision, result, mark, decided_us)
         elif isinstance(case.decision, Again) and result.known != "silent":
-            self._decided(case, case.decision, result, at_us, decided_us)
+            self._decided(case, case.decision, result, mark, decided_us)
 
     def buried(self, burial: Refuse, reason: str) -> None:
         """An entry that could not be applied is among the dead letters."""
@@ -99,7 +100,7 @@ class Trail:
                 counts={"bytes": len(case.data)},
             )
 
-    def _sent(self, case: Case, send: Send, result: RouteResult, at_us: int, decided_us: int) -> None:
+    def _sent(self, case: Case, send: Send, result: RouteResult, mark: int, decided_us: int) -> None:
         choice = case.choice
         if choice is None:
             return
@@ -109,22 +110,21 @@ class Trail:
             self._add(case, "message.cancelled", code="cancelled")
         if result.known:
             return
-        self._matched(case, choice, at_us, decided_us)
+        self._matched(case, choice, mark, decided_us)
         for leg, step in enumerate(choice.steps):
             hand = result.hands[leg] if leg < len(result.hands) else ""
             if hand:
-                self._add(case, "route.sent", leg=leg, attempt=1, agent=send.plans[leg].agent, at_us=at_us)
+                self._add(case, "route.sent", leg=leg, attempt=1, agent=send.plans[leg].agent, mark=mark)
             elif isinstance(step, Finish):
                 self._ended(case, step, leg, 0, step.code)
 
-    def _decided(self, case: Case, again: Again, result: RouteResult, at_us: int, decided_us: int) -> None:
+    def _decided(self, case: Case, again: Again, result: RouteResult, mark: int, decided_us: int) -> None:
         choice, leg = case.choice, case.leg
         if choice is None or leg is None or again.plan.act == "stay":
             return
         step = choice.steps[0]
         hand = result.hands[0] if result.hands else ""
         if again.state is LegState.RETURNED and not isinstance(step, Finish):
-            wait = {"wait_ms": again.plan.wait_ms} if isinstance(step, Delay) else None
             self._add(
                 case,
                 "message.retried",
@@ -132,20 +132,20 @@ class Trail:
                 attempt=leg.attempt,
                 code=code_of(leg),
                 agent=leg.agent,
-                counts=wait,
+                counts={"wait_ms": again.plan.wait_ms} if isinstance(step, Delay) else {},
             )
         if isinstance(step, Finish):
             self._ended(case, step, again.leg, leg.attempt, code_of(leg) if step.last else step.code)
         elif hand:
-            self._matched(case, choice, at_us, decided_us, again.leg, leg.attempt + 1)
+            self._matched(case, choice, mark, decided_us, again.leg, leg.attempt + 1)
             point: Point = "message.moved" if again.plan.act == "move" else "route.sent"
-            self._add(case, point, leg=again.leg, attempt=leg.attempt + 1, agent=again.plan.agent, at_us=at_us)
+            self._add(case, point, leg=again.leg, attempt=leg.attempt + 1, agent=again.plan.agent, mark=mark)
 
     def _ended(self, case: Case, step: Finish, leg: int, attempt: int, code: str) -> None:
         point: Point = "message.dead" if step.dead else "message.expired" if code in _EXPIRED else "route.failed"
         self._add(case, point, leg=leg, attempt=attempt, code=code)
 
-    def _matched(self, case: Case, choice: Choice, at_us: int, decided_us: int, leg: int = 0, attempt: int = 0) -> None:
+    def _matched(self, case: Case, choice: Choice, mark: int, decided_us: int, leg: int = 0, attempt: int = 0) -> None:
         why: Why = choice.why
         if not why.counts:
             return
@@ -156,50 +156,24 @@ class Trail:
             attempt=attempt,
             pattern=case.envelope.target.pattern if case.envelope is not None else "",
             strategy=why.strategy,
-            candidates=tuple(map(_candidate, why.candidates)),
-            counts=dict(why.counts),
+            candidates=why.candidates,
+            counts=why.counts,
             chosen=",".join(why.chosen),
             duration_us=decided_us,
-            at_us=at_us,
+            mark=mark,
         )
 
-    def _add(
-        self,
-        case: Case,
-        point: Point,
-        *,
-        leg: int = 0,
-        attempt: int = 0,
-        agent: str = "",
-        code: str = "",
-        pattern: str = "",
-        strategy: str = "",
-        candidates: tuple[Candidate, ...] = (),
-        counts: dict[str, int] | None = None,
-        chosen: str = "",
-        duration_us: int = 0,
-        at_us: int = 0,
-    ) -> None:
-        envelope: Envelope | None = case.envelope
-        self._hops.add(
-            case.entry.partition,
-            point,
-            envelope.msg_id if envelope is not None else case.reference.msg_id if case.reference is not None else "",
-            leg=leg,
-            attempt=attempt,
-            correlation_id=envelope.conversation if envelope is not None else "",
-            traceparent=envelope.traces.traceparent if envelope is not None else None,
-            agent=agent,
-            pattern=pattern,
-            strategy=strategy,
-            candidates=candidates,
-            counts=counts,
-            chosen=chosen,
-            code=code,
-            duration_us=duration_us,
-            schema=(envelope.payload.schema or "") if envelope is not None else "",
-            at_us=at_us,
-        )
+    def _add(self, case: Case, point: Point, *, mark: int | None = None, **told: Unpack[Told]) -> None:
+        envelope = case.envelope
+        if envelope is None:
+            msg_id = case.reference.msg_id if case.reference is not None else ""
+            self._hops.add(case.entry.partition, point, msg_id, mark=mark, **told)
+            return
+        told["correlation_id"] = envelope.conversation
+        if envelope.payload.schema:
+            told["schema"] = envelope.payload.schema
+        traceparent = envelope.traces.traceparent
+        self._hops.add(case.entry.partition, point, envelope.msg_id, traceparent=traceparent, mark=mark, **told)
 
 
 def conversation_of(record: Record) -> str:
@@ -208,7 +182,3 @@ def conversation_of(record: Record) -> str:
         return _read("{" + record.head.members + "}").correlation_id
     except (msgspec.DecodeError, UnicodeEncodeError):
         return ""
-
-
-def _candidate(seen: Seen) -> Candidate:
-    return Candidate(seen.agent, seen.filter, seen.reason, seen.score)

@@ -6,8 +6,8 @@ Work never waits for its records: `add` puts one into a bounded buffer; the reco
 import asyncio
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable
-from typing import Final, Literal
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, Literal, Protocol, TypedDict, Unpack
 
 import msgspec
 
@@ -60,6 +60,9 @@ GOOD_ERROR_US = 10_000
 DRIFT = 5_000
 SYNC_SAMPLES = 8
 
+_Hop = tuple[int, int, "Point", str, str | None, "Told"]
+"""What waits to be written: partition, mark, point, msg_id, traceparent, and what else it says."""
+
 Sink = Callable[[int, bytes], Awaitable[None]]
 """Writes a batch (a JSON array of records) to a partition's events: `backend.record`."""
 
@@ -71,6 +74,41 @@ class Candidate(msgspec.Struct, frozen=True, omit_defaults=True):
     filter: str = ""
     reason: str = ""
     score: float | None = None
+
+
+class Looked(Protocol):
+    """Whatever says the same of an agent; it becomes a Candidate when it is written."""
+
+    @property
+    def agent(self) -> str: ...
+    @property
+    def filter(self) -> str: ...
+    @property
+    def reason(self) -> str: ...
+    @property
+    def score(self) -> float | None: ...
+
+
+class Told(TypedDict, total=False):
+    """What a record may say beside where and about what it is.
+
+    leg, attempt: the number of the run, from 1; 0 where no run is meant. candidates: 20 are kept. counts, chosen, strategy, pattern: of a
+    choice. duration_us: how long the thing took that ends at this point.
+    """
+
+    leg: int
+    attempt: int
+    correlation_id: str
+    agent: str
+    instance: str
+    pattern: str
+    strategy: str
+    candidates: Sequence[Looked]
+    counts: dict[str, int]
+    chosen: str
+    code: str
+    duration_us: int
+    schema: str
 
 
 class HopRecord(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -117,7 +155,15 @@ class TimeBase:
 
     def now_us(self) -> int:
         """Unix µs, by the clock of Redis."""
-        return self._monotonic_us() + self._offset_us
+        return self.at_us(self.mark())
+
+    def mark(self) -> int:
+        """This moment, to be told by `at_us` later, when more may be known of the clock of Redis."""
+        return self._monotonic_us()
+
+    def at_us(self, mark: int) -> int:
+        """When a mark was made, by the clock of Redis."""
+        return mark + self._offset_us
 
     def stale(self) -> bool:
         """Whether it is time to ask Redis again: every 10 s, every second while the answers are held up."""
@@ -185,7 +231,7 @@ class HopRecorder:
         self._ask_ms = ask_ms
         self._max_records = max_records
         self._flush_ms = flush_ms
-        self._buffer: deque[tuple[int, HopRecord]] = deque()
+        self._buffer: deque[_Hop] = deque()
         self._gap = 0  # dropped since the last record that was kept
         self._full = asyncio.Event()
         self._flushing = asyncio.Lock()
@@ -201,27 +247,21 @@ class HopRecorder:
         point: Point,
         msg_id: str,
         *,
-        leg: int = 0,
-        attempt: int = 0,
-        correlation_id: str = "",
         traceparent: str | None = None,
-        agent: str = "",
-        instance: str = "",
-        pattern: str = "",
-        strategy: str = "",
-        candidates: tuple[Candidate, ...] = (),
-        counts: dict[str, int] | None = None,
-        chosen: str = "",
-        code: str = "",
-        duration_us: int = 0,
-        schema: str = "",
-        at_us: int = 0,
+        mark: int | None = None,
+        **told: Unpack[Told],
     ) -> None:
-        """Record that `point` was reached, now or at `at_us`. Never blocks, never raises for want of room.
+        """Record that `point` was reached, now or at `mark`. Never blocks, never raises for want of room.
 
-        `partition`: whose events it goes to. `attempt`: the number of the run, from 1; 0 where no run is meant. `traceparent`: as the
-        envelope carries it; malformed or absent gives the message a trace of its own. `candidates`: 20 are kept. `duration_us`: how
-        long the thing took that ends at this point.
+        Nothing is made of it here: work waits for this call, and for nothing that follows from it.
+
+        Args:
+            partition: Whose events it goes to.
+            point: Where the message is.
+            msg_id: Which message.
+            traceparent: As the envelope carries it; malformed or absent gives the message a trace of its own.
+            mark: The moment, as `base.mark` gave it.
+            told: See `Told`.
         """
         if len(self._buffer) >= self._max_records:
             self._gap += 1
@@ -229,33 +269,8 @@ class HopRecorder:
             return
         if self._gap:
             self._mark_gap(partition)
-        trace = trace_of(msg_id, traceparent)
-        parent = PARENTS.get(point, DEFAULT_PARENT)
-        record = HopRecord(
-            at_us=at_us or self.base.now_us(),
-            point=point,
-            msg_id=msg_id,
-            leg=leg,
-            attempt=attempt,
-            correlation_id=correlation_id,
-            trace_id=trace.trace_id,
-            span_id=_span(msg_id, leg, point, attempt),
-            parent_span_id=trace.span_id if parent is None else _span(msg_id, leg, parent, attempt),
-            sampled=trace.sampled,
-            agent=agent,
-            instance=instance,
-            node=self._node,
-            worker=self._worker,
-            pattern=pattern,
-            strategy=strategy,
-            candidates=candidates[:MAX_CANDIDATES],
-            counts=counts or {},
-            chosen=chosen,
-            code=code,
-            duration_us=duration_us,
-            schema=schema,
-        )
-        self._buffer.append((partition, record))
+        at = self.base.mark() if mark is None else mark
+        self._buffer.append((partition, at, point, msg_id, traceparent, told))
         if len(self._buffer) >= BATCH_RECORDS:
             self._full.set()
 
@@ -286,7 +301,7 @@ class HopRecorder:
             self._full.clear()
             head = [self._buffer[i] for i in range(min(left, BATCH_RECORDS, len(self._buffer)))]
             partition = head[0][0]
-            batch = [record for where, record in head if where == partition]
+            batch = [self._record(hop) for hop in head if hop[0] == partition]
             await self._sink(partition, self._encode(batch))
             self._take_out(head, partition)
             written += len(batch)
@@ -311,24 +326,63 @@ class HopRecorder:
         except BackendError:
             await asyncio.sleep(self._flush_ms / 1000)
 
-    def _take_out(self, head: list[tuple[int, HopRecord]], partition: int) -> None:
+    def _take_out(self, head: list[_Hop], partition: int) -> None:
         for _ in head:
             self._buffer.popleft()
         self._buffer.extendleft(reversed([item for item in head if item[0] != partition]))
 
     def _mark_gap(self, partition: int) -> None:
-        gap = HopRecord(
-            at_us=self.base.now_us(),
-            point="gap",
-            msg_id="",
-            leg=0,
-            attempt=0,
+        self._buffer.append((partition, self.base.mark(), "gap", "", None, {"counts": {"missing": self._gap}}))
+        self._gap = 0
+
+    def _record(self, hop: _Hop) -> HopRecord:
+        _, mark, point, msg_id, traceparent, told = hop
+        leg, attempt = told.get("leg", 0), told.get("attempt", 0)
+        at_us = self.base.at_us(mark)
+        if point == "gap":  # it is about no message, so it lies in no trace
+            return HopRecord(
+                at_us=at_us,
+                point=point,
+                msg_id="",
+                leg=0,
+                attempt=0,
+                node=self._node,
+                worker=self._worker,
+                counts=told["counts"],
+            )
+        trace = trace_of(msg_id, traceparent)
+        parent = PARENTS.get(point, DEFAULT_PARENT)
+        return HopRecord(
+            at_us=at_us,
+            point=point,
+            msg_id=msg_id,
+            leg=leg,
+            attempt=attempt,
+            correlation_id=told.get("correlation_id", ""),
+            trace_id=trace.trace_id,
+            span_id=_span(msg_id, leg, point, attempt),
+            parent_span_id=trace.span_id if parent is None else _span(msg_id, leg, parent, attempt),
+            sampled=trace.sampled,
+            agent=told.get("agent", ""),
+            instance=told.get("instance", ""),
             node=self._node,
             worker=self._worker,
-            counts={"missing": self._gap},
+            pattern=told.get("pattern", ""),
+            strategy=told.get("strategy", ""),
+            candidates=tuple(map(_candidate, told.get("candidates", ())[:MAX_CANDIDATES])),
+            counts=told.get("counts", _NO_COUNTS),
+            chosen=told.get("chosen", ""),
+            code=told.get("code", ""),
+            duration_us=told.get("duration_us", 0),
+            schema=told.get("schema", ""),
         )
-        self._gap = 0
-        self._buffer.append((partition, gap))
+
+
+_NO_COUNTS: Final[dict[str, int]] = {}
+
+
+def _candidate(looked: Looked) -> Candidate:
+    return Candidate(looked.agent, looked.filter, looked.reason, looked.score)
 
 
 def _span(msg_id: str, leg: int, point: Point, attempt: int) -> str:

@@ -76,6 +76,7 @@ def trace_of(msg_id: str, traceparent: str | None) -> TraceContext:
     return TraceContext(digits, "")
 
 
+@lru_cache(maxsize=1024)  # the id of one hop is that of the parent of the next two or three
 def span_id_of(msg_id: str, leg: int, point: str, attempt: int) -> str:
     """The id of the span for one point of one attempt of one leg: the same in every process."""
     digits = hashlib.blake2b(f"{msg_id}|{leg}|{point}|{attempt}".encode(), digest_size=8).hexdigest()

@@ -5,7 +5,7 @@ import sys
 from importlib.metadata import version
 
 from reach.backend.private_server import find_binary
-from tests.benchmarks import envelope, paths
+from tests.benchmarks import envelope, hops, paths
 
 
 def main() -> int:
@@ -14,6 +14,7 @@ def main() -> int:
         f"# Python {platform.python_version()}, {binary.engine} {binary.path}, redis-py {version('redis')}", flush=True
     )
     envelope.main()
+    hops.main()
     paths.main(rounds=3, count=5_000)
     return 0
 

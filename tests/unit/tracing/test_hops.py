@@ -7,8 +7,9 @@ import msgspec
 import pytest
 
 from reach.errors import BackendUnavailable
+from reach.tracing import hops as hops_module
 from reach.tracing.hops import BATCH_RECORDS, Candidate, HopRecorder, TimeBase
-from reach.tracing.propagation import span_id_of
+from reach.tracing.propagation import TraceContext, span_id_of, trace_of
 
 MSG = "a3f2c1e4-9b8d-4f3a-8c2e-1a2b3c4d5e6f"
 
@@ -51,6 +52,41 @@ async def test_a_record_carries_the_trace_and_its_parents_are_known_without_talk
     assert {record["trace_id"] for record in events.records} == {"0af7651916cd43dd8448eb211c80319c"}
     assert received["sampled"] is False
     assert (received["node"], received["worker"], received["leg"], received["attempt"]) == ("n1", "w1", 0, 0)
+
+
+async def test_work_does_not_wait_for_what_is_made_of_its_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def counted(msg_id: str, traceparent: str | None) -> TraceContext:
+        asked.append(msg_id)
+        return trace_of(msg_id, traceparent)
+
+    monkeypatch.setattr(hops_module, "trace_of", counted)
+    events = Events()
+    hops = make(events)
+    hops.add(0, "message.received", MSG)
+    assert asked == []
+    await hops.flush()
+    assert asked == [MSG]
+
+
+async def test_a_record_from_before_the_first_question_has_the_time_of_redis_all_the_same() -> None:
+    own = [1_000_000]
+
+    async def redis_ms() -> int:
+        return 1_700_000_000_000 + own[0] // 1000
+
+    events = Events()
+    base = TimeBase(lambda: own[0], fallback_us=lambda: 42)  # a machine whose clock is set wrong
+    hops = HopRecorder(events.write, base, flush_ms=0, ask_ms=redis_ms)
+    hops.add(0, "message.received", MSG)
+    mark = base.mark()
+    own[0] += 3_000_000
+    hops.add(0, "route.sent", MSG)
+    hops.add(0, "agent.received", MSG, mark=mark)
+    await hops.flush()
+    moments = [record["at_us"] - 1_700_000_000_000_000 for record in events.records]
+    assert moments == [pytest.approx(at_us, abs=1_000) for at_us in (1_000_000, 4_000_000, 1_000_000)]
 
 
 async def test_batches_are_at_most_100_and_of_one_partition() -> None:
