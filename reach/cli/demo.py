@@ -22,6 +22,9 @@ def demo(arguments: tuple[str, ...]) -> int:
     """The help desk of the standard library: three kinds of agents, two routers, kills half-way. `--ask "..."` asks your own."""
     root = next((root for root in ROOTS if (root / "examples" / "helpdesk" / "__main__.py").is_file()), None)
     if root is None:
+        if {"-h", "--help"}.intersection(arguments):
+            click.echo(click.get_current_context().get_help())
+            return edge.OK
         edge.say("reach: the help desk is not here (examples/helpdesk): this copy of reach is not whole")
         return edge.UNAVAILABLE
     sys.argv = [f"{MODULE} (reach demo)", *arguments]

@@ -73,6 +73,22 @@ class Trail:
                 code=event.code,
             )
 
+    def cancelled(self, partition: int, record: Record) -> None:
+        """A cancel has ended the open legs of this record, which was read after it."""
+        for number, leg in sorted(record.legs.items()):
+            if leg.state is LegState.CANCELLED:
+                self._hops.add(
+                    partition,
+                    "message.cancelled",
+                    record.msg_id,
+                    leg=number,
+                    attempt=leg.attempt + 1 if leg.agent else 0,
+                    correlation_id=conversation_of(record),
+                    agent=leg.agent,
+                    instance=leg.instance,
+                    code="cancelled",
+                )
+
     def settled(self, partition: int, reference: Reference, leg: Leg, code: str, correlation_id: str) -> None:
         """An agent that records nothing itself has answered."""
         self._hops.add(

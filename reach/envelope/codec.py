@@ -53,6 +53,8 @@ def _outline() -> type[msgspec.Struct]:
 
 _decode_outline = msgspec.json.Decoder(_outline()).decode
 _NESTED = frozenset(_PARTS) | {"headers"}
+#: part -> the member of it that is carried byte for byte, whatever it is
+_CARRIED = {"payload": "body", "traces": "current_hop"}
 _OWN_CODES = {"target.pattern": "target.bad_pattern", "target.scope": "target.bad_scope"}
 
 
@@ -122,15 +124,16 @@ def _careful(data: bytes) -> Envelope:
     if not text.lstrip(" \t\n\r").startswith("{"):
         raise _error(data, "envelope.malformed", "not a JSON object", reason="object")
     found = scan.members(text)
-    body = b""
+    carried: dict[str, msgspec.Raw] = {}
     written = []
     _refuse_duplicates(data, "", found)
     for member in found:
         if member.key in _NESTED and scan.is_object(text, member):
             inner = scan.members(text, member.value_start)
             _refuse_duplicates(data, member.key, inner)
-            if member.key == "payload":
-                body = next((data[m.value_start : m.end] for m in inner if m.key == "body"), b"")
+            for own in inner:
+                if own.key == _CARRIED.get(member.key):
+                    carried[member.key] = msgspec.Raw(data[own.value_start : own.end])
             written.append(text[member.start : member.value_start] + _without_nulls(text, member, inner))
         elif not scan.is_null(text, member):
             written.append(text[member.start : member.end])
@@ -141,20 +144,21 @@ def _careful(data: bytes) -> Envelope:
         raise _invalid(data, str(error)) from None
     except msgspec.DecodeError:
         raise _error(data, "envelope.malformed", "a lone surrogate outside the body", reason="surrogate") from None
-    if not body:
-        return envelope
-    payload = msgspec.structs.replace(envelope.payload, body=msgspec.Raw(body))
-    return msgspec.structs.replace(envelope, payload=payload)
+    parts = {
+        part: msgspec.structs.replace(getattr(envelope, part), **{_CARRIED[part]: value})
+        for part, value in carried.items()
+    }
+    return msgspec.structs.replace(envelope, **parts)
 
 
 def _without_nulls(text: str, part: scan.Member, inner: list[scan.Member]) -> str:
-    """The part's object without its nulls, which mean absent, and with 0 for the body, which is carried by itself."""
+    """The part's object without its nulls, which mean absent, and with 0 for what is carried by itself."""
     if part.key == "headers":
         return text[part.value_start : part.end]
     kept = []
     for member in inner:
-        if part.key == "payload" and member.key == "body":
-            kept.append('"body":0')
+        if member.key == _CARRIED.get(part.key):
+            kept.append(f'"{member.key}":0')
         elif not scan.is_null(text, member):
             kept.append(text[member.start : member.end])
     return "{" + ",".join(kept) + "}"

@@ -57,10 +57,13 @@ class Payload(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, for
 
 
 class Traces(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """The agents that the conversation went through, and the W3C trace context."""
+    """The agents that the conversation went through, and the W3C trace context.
+
+    current_hop is the sender's own: any JSON, carried byte for byte; absent it is `NO_BODY`.
+    """
 
     previous_hops: tuple[str, ...] = ()
-    current_hop: Int64 | None = None
+    current_hop: msgspec.Raw = NO_BODY
     traceparent: str | None = None
     tracestate: str | None = None
 

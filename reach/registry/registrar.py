@@ -2,13 +2,14 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
 import msgspec
 
 from reach import ids
 from reach.backend import Backend
+from reach.backend.steps import Record
 from reach.envelope import records
 from reach.envelope.message import Source
 from reach.envelope.receipt import Notice, NoticeKind
@@ -55,8 +56,15 @@ class Registrar:
     name = "registrar"
     interval_ms = 0
 
-    def __init__(self, backend: Backend, worker: str) -> None:
+    def __init__(
+        self,
+        backend: Backend,
+        worker: str,
+        on_cancelled: Callable[[int, Record], None] = lambda _partition, _record: None,
+    ) -> None:
+        """`on_cancelled` hears of each message that a control entry has ended: its partition, and its record afterwards."""
         self._backend = backend
+        self._on_cancelled = on_cancelled
         self._worker = worker
         self._in_hand = ""  # the entry that is being handled; if it brings the run down, it is given up
 
@@ -193,6 +201,8 @@ class Registrar:
         what, closed = "tombstone", 0
         for partition in (own, *others):
             result = await self._backend.cancel(partition, asked.msg_id, sender, asked.round, asked.total_ms)
+            if result.what == "cancelled":
+                await self._tell(partition, asked.msg_id)
             if result.what != "tombstone":
                 what, closed = result.what, result.closed
                 break
@@ -200,6 +210,15 @@ class Registrar:
         if what == "denied":
             fields |= {"code": "auth.denied", "message": "another sender's message"}
         return Notice("refused" if what == "denied" else "done", asked.msg_id, fields)
+
+    async def _tell(self, partition: int, msg_id: str) -> None:
+        try:
+            record = await self._backend.inspect(partition, msg_id)
+        except BackendError as error:  # it is cancelled all the same; only nobody can read afterwards who had it
+            log.info("cancelled without a record of it", extra={"msg_id": msg_id, "error": error.code})
+            return
+        if record is not None:
+            self._on_cancelled(partition, record)
 
 
 def _stored(data: bytes | None) -> StoredRegistration | None:

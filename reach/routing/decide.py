@@ -36,7 +36,8 @@ MOST_FANOUT = 10_000
 MAX_MOVES = 2
 #: A leg that finds nobody looks again after so long, doubling; the end of a wait is never missed by more than the last step.
 FIRST_RECHECK_MS, LAST_RECHECK_MS = 200, 2_000
-#: What nobody fits ends so long before total (a tenth of it where it is short): the caller then hears why, not only that time is up.
+#: What is offered and fits nobody ends so long before total (a tenth of it where it is short): the caller then hears why, not only
+#: that time is up. What nobody offers is waited for through all of network_ms.
 AHEAD_MS = 500
 
 
@@ -172,9 +173,12 @@ def _nobody(message: Message, leg: Leg | None, sifted: Sifted, view: View) -> Ch
         )
     if "full" in view.unfit.values() and view.policy.on_full == "reject" and not was_with_somebody:
         return _end(Finish("overloaded", "every inbox is full", _reasons(sifted), retry_after_ms=1_000), why)
+    network_at_ms = message.start_at_ms + message.network_ms
     end_ms = _last_look_ms(message)
-    if not was_with_somebody and (not sifted.refused or message.scope == "all"):
-        end_ms = min(end_ms, message.start_at_ms + message.network_ms)
+    if not was_with_somebody and not sifted.refused:
+        end_ms = min(network_at_ms, message.total_at_ms)  # where both run out together, `due` says that total has
+    elif not was_with_somebody and message.scope == "all":
+        end_ms = min(end_ms, network_at_ms)
     if view.now_ms < end_ms:
         wait_ms = min(max(view.now_ms - message.start_at_ms, FIRST_RECHECK_MS), LAST_RECHECK_MS)
         agent = leg.agent if leg is not None and message.scope == "all" else ""

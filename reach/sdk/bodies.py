@@ -45,6 +45,8 @@ def _write_model(value: object) -> Any:
 
 
 def _read_model(kind: Any, value: Any) -> Any:
+    if kind is object:  # inside of something else; msgspec knows it by the name Any alone
+        return value
     if hasattr(kind, "model_validate"):
         return cast("_ModelClass", kind).model_validate(value)
     raise TypeError(f"a {getattr(kind, '__name__', kind)} cannot be read from JSON")
@@ -109,7 +111,7 @@ def reader_for(kind: Any) -> Callable[[bytes], Any]:
     """
     if hasattr(kind, "model_validate_json"):
         read: Callable[[bytes], Any] = cast("_ModelClass", kind).model_validate_json
-    elif kind is Any:
+    elif kind is Any or kind is object:
         read = _read_plain
     else:
         read = msgspec.json.Decoder(kind, dec_hook=_read_model).decode

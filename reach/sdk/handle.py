@@ -16,7 +16,10 @@ T = TypeVar("T")
 
 
 class LegStatus(msgspec.Struct, frozen=True):
-    """Where one leg is: its state in the protocol's words, who has it, and how often it was run to an end that is retried."""
+    """Where one leg is: its state in the protocol's words, and who has it.
+
+    `attempts`: how often it has been run to an end; once the leg has ended, what its receipt says.
+    """
 
     leg: int
     state: str
@@ -56,7 +59,13 @@ class Handle:
         if record is None:
             return MessageStatus(self.msg_id, "accepted")
         legs = tuple(
-            LegStatus(number, leg.state.value, leg.agent or None, leg.instance or None, leg.attempt)
+            LegStatus(
+                number,
+                leg.state.value,
+                leg.agent or None,
+                leg.instance or None,
+                leg.attempts if leg.finished_at_ms else leg.attempt,
+            )
             for number, leg in sorted(record.legs.items())
         )
         is_open = any(leg.state in OPEN_STATES for leg in record.legs.values())

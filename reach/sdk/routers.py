@@ -64,6 +64,6 @@ def router_services(
         watcher,
         router,
         due,
-        Registrar(backend, worker_id),
+        Registrar(backend, worker_id, trail.cancelled),
         Reaper(backend, worker_id, clock=clock),
     ]

@@ -6,7 +6,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from reach.cli import demo as command
+from reach.cli import main
 from tests.e2e import processes
 from tests.waiting import eventually
 
@@ -123,3 +126,13 @@ def test_the_working_directory_does_not_matter(tmp_path: Path) -> None:
     assert done.returncode == 0
     assert "--ask QUESTION" in done.stdout
     assert done.stdout.startswith("Usage: reach demo")
+
+
+def test_help_is_help_also_where_the_desk_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "Usage:" in demo("--help").stdout
+    monkeypatch.setattr(command, "ROOTS", ())
+    result = CliRunner().invoke(main, ["demo", "--help"])
+    assert result.exit_code == 0
+    assert "Usage: main demo" in result.stdout
+    assert "--ask" in result.stdout
+    assert CliRunner().invoke(main, ["demo"]).exit_code == 69

@@ -62,12 +62,27 @@ async def test_nobody_offers_it(spine: Spine) -> None:
     await spine.quiet()
 
 
+@pytest.mark.parametrize("network_ms", [800, 3_000])
+async def test_where_network_and_total_run_out_together_it_is_total(spine: Spine, network_ms: int) -> None:
+    made = envelope(timeouts={"total_ms": 800, "network_ms": network_ms})
+    await spine.send(made)
+    receipt = await spine.receipt(made["msg_id"], within_s=2)
+    assert (receipt["status"], receipt["code"], receipt["details"]) == (
+        "retryable",
+        "timeout.total",
+        {"state": "waiting"},
+    )
+    assert receipt["queue_ms"] >= 800
+
+
 async def test_the_caller_hears_why_before_its_own_time_is_up(spine: Spine) -> None:
-    """total is shorter than network: the wait ends a tenth of total ahead of it, and nothing looks a second late."""
+    """Somebody offers it and does not fit: the wait ends a tenth of total ahead of it, and nothing looks a second late."""
+    await spine.register("refund-1", "refund", accepts=[{"type": "event"}])
+    await until(lambda: seen(spine, 1), "the agent in the index")
     made = envelope(timeouts={"total_ms": 800})
     await spine.send(made)
     receipt = await spine.receipt(made["msg_id"], within_s=1.5)
-    assert receipt["code"] == "route.not_found"
+    assert receipt["code"] == "route.no_candidate"
 
 
 async def test_an_agent_that_appears_while_the_message_waits_gets_it(spine: Spine) -> None:
@@ -222,6 +237,25 @@ async def test_a_cancel_that_came_first_ends_the_send(spine: Spine) -> None:
     await spine.send(made)
     assert (await spine.receipt(made["msg_id"]))["code"] == "cancelled"
     await spine.points(made["msg_id"], "message.received", "message.cancelled")
+
+
+@pytest.mark.parametrize("running", [False, True], ids=["queued", "running"])
+async def test_a_cancel_by_control_entry_is_recorded(spine: Spine, running: bool) -> None:
+    await spine.register("refund-1", "refund")
+    await until(lambda: seen(spine, 1), "the agent in the index")
+    made = envelope(correlation_id="conv-9")
+    await spine.send(made)
+    await until(lambda: spine.place.entries(KEYS.inbox(0, "refund-1", "normal")), "the message in the inbox")
+    if running:
+        assert (await spine.backend.take(0, "refund-1", "refund-1.1", 1)).taken
+    asked = {"op": "cancel", "msg_id": made["msg_id"], "source": made["source"]}
+    for _ in range(2):  # the second one ends nothing any more
+        await spine.backend.send_control(json.dumps(asked).encode())
+    assert (await spine.receipt(made["msg_id"]))["code"] == "cancelled"
+    points = ("message.received", "route.matched", "route.sent", "message.cancelled")
+    record = (await spine.points(made["msg_id"], *points))[-1]
+    assert (record["agent"], record["attempt"], record["correlation_id"]) == ("refund-1", 1, "conv-9")
+    assert (record["code"], record.get("instance", "")) == ("cancelled", "refund-1.1" if running else "")
 
 
 async def test_a_full_inbox_makes_the_message_wait_or_go_elsewhere(spine: Spine) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from reach.envelope.ledger import LegState
-from reach.envelope.message import Envelope, Source, Target, Traces
+from reach.envelope.message import Envelope, Scope, Source, Target, Traces
 from reach.envelope.registration import Beat
 from reach.routing.decide import MAX_FANOUT, decide
 from reach.routing.index import CapabilityIndex
@@ -75,6 +75,30 @@ def test_nobody_offers_it_is_waited_for_and_then_told() -> None:
     assert now == NOW + 3_000
     assert isinstance(found, Finish)
     assert (found.code, found.details) == ("route.not_found", {"pattern": "capability:work"})
+
+
+@pytest.mark.parametrize("scope", ["one", "all"])
+@pytest.mark.parametrize(
+    ("total_ms", "ends_ms", "code"),
+    [
+        (1_500, 1_500, "timeout.total"),
+        (3_000, 3_000, "timeout.total"),
+        (3_001, 3_000, "route.not_found"),
+        (3_200, 3_000, "route.not_found"),
+    ],
+)
+def test_what_nobody_offers_is_waited_for_through_all_of_network_ms(
+    scope: Scope, total_ms: int, ends_ms: int, code: str
+) -> None:
+    asked = message(scope=scope, total_at_ms=NOW + total_ms)
+    by, now = chooser(), NOW
+    while isinstance(found := step(decide(asked, leg(LegState.WAITING), by, now)), Delay):
+        now += found.wait_ms
+    assert now == NOW + ends_ms
+    assert isinstance(found, Finish)
+    assert found.code == code
+    if code == "timeout.total":
+        assert found.details == {"state": "waiting"}
 
 
 def test_an_intent_is_told_to_be_none_of_ours() -> None:

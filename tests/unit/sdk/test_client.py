@@ -138,6 +138,10 @@ async def test_a_handle_tells_what_becomes_of_its_message() -> None:
         assert receipt.code == "timeout.total"
         assert (await handle.status()).state == "ended"
         assert bus.reach.outstanding == 0
+        done = await bus.send("refund", Order("ORD-1"))
+        receipt = await done.receipt()
+        status = await done.status()
+        assert [(leg.state, leg.attempts) for leg in status.legs] == [("done", receipt.attempts)] == [("done", 1)]
 
 
 async def test_cancel_ends_a_running_message_with_a_receipt() -> None:

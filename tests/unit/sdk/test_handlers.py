@@ -30,6 +30,9 @@ def envelope(pattern: str, *, type: str = "request", schema: str | None = None) 
 
 
 async def nothing() -> None: ...
+async def anything(body: object) -> None: ...
+async def what_ever(body: Any) -> None: ...
+async def unsaid(body) -> None: ...  # type: ignore[no-untyped-def]
 async def only_body(order: Order) -> None: ...
 async def only_context(ctx: Context) -> None: ...
 async def named_context(ctx) -> None: ...  # type: ignore[no-untyped-def]
@@ -41,6 +44,13 @@ def plain(order: Order) -> None: ...
 
 class WithCall:
     async def __call__(self, order: Order) -> None: ...
+
+
+@pytest.mark.parametrize("function", [anything, what_ever, unsaid])
+@pytest.mark.parametrize(("data", "body"), [(b'{"a":1}', {"a": 1}), (b"[1]", [1]), (b"2.5", 2.5), (b"null", None)])
+def test_a_handler_that_takes_anything(function: Callable[..., Any], data: bytes, body: object) -> None:
+    made = msgspec.structs.replace(envelope("agent_id:a"), payload=Payload(body=msgspec.Raw(data)))
+    assert read_handler(function, type="request").read(made) == body
 
 
 @pytest.mark.parametrize(

@@ -131,6 +131,16 @@ def test_a_body_is_read_as_its_annotation_says(data: bytes, kind: Any, value: ob
     assert decode_body(data, kind) == value
 
 
+@pytest.mark.parametrize("data", [b"1", b"null", b'{"a":[1.5,null]}', b'"x"', b"1e400"])
+def test_object_means_anything(data: bytes) -> None:
+    assert decode_body(data, object) == decode_body(data, Any)
+
+
+def test_object_inside_of_something_means_anything_too() -> None:
+    assert decode_body(b'[1,{"a":null}]', list[object]) == [1, {"a": None}]
+    assert decode_body(b'{"a":[1,"x"]}', dict[str, object]) == {"a": [1, "x"]}
+
+
 def test_a_raw_body_is_read_byte_for_byte() -> None:
     assert bytes(decode_body(b'{"a" : 1.0}', msgspec.Raw)) == b'{"a" : 1.0}'
 
