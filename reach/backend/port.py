@@ -111,7 +111,10 @@ class Backend(Protocol):
         ...
 
     async def cancel(self, partition: int, msg_id: str, sender: str, round: int, tomb_ms: int) -> CancelResult:
-        """End every open leg with one `cancelled` receipt, or leave a tombstone for max(tomb_ms, 60 s). Again: `ended` or `tombstone`."""
+        """End every open leg with one `cancelled` receipt, or leave a tombstone for max(tomb_ms, 60 s), the sender's own.
+
+        Again: `ended` or `tombstone`.
+        """
         ...
 
     # ---------------------------------------------------------------- the router's side

@@ -178,7 +178,10 @@ class DueReport(msgspec.Struct, frozen=True):
 
 
 class CancelResult(msgspec.Struct, frozen=True):
-    """closed: legs that this call ended. what: cancelled | tombstone | ended | denied (another sender) | newer (a greater round)."""
+    """closed: legs that this call ended. what: cancelled | tombstone | ended | denied | newer (a greater round).
+
+    denied: the message is another sender's, or has not come and eight others have a tombstone for it.
+    """
 
     what: Literal["cancelled", "tombstone", "ended", "denied", "newer"]
     closed: int = 0

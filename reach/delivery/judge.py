@@ -175,7 +175,7 @@ class Judge:
     def open_again(self, entry: WorkEntry, reference: Reference, record: Record | None) -> Case | None:
         """What a reference points at, if it still asks for a decision; None: silence, the entry needs nothing more."""
         leg = record.legs.get(reference.leg) if record is not None else None
-        if record is None or record.head.tombstone or leg is None:
+        if record is None or record.head.tombstones or leg is None:
             return None
         if leg.hand != reference.hand or leg.state not in _ACTS:
             return None

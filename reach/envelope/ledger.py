@@ -50,7 +50,7 @@ class Head(
         "min_confidence": "mc",
         "mailboxes": "rt",
         "members": "j",
-        "tombstone": "tomb",
+        "tombstones": "tomb",
         "accepted_at_ms": "at",
         "first_at_ms": "fa",
         "total_at_ms": "ta",
@@ -76,7 +76,8 @@ class Head(
     not_before_ms: int = 0
     min_confidence: float = 0.0
     form: int = 1
-    tombstone: bool = False
+    #: sender -> the round up to which it cancelled the message before it came; nothing else is known of such a message
+    tombstones: dict[str, int] = {}
     accepted_at_ms: int = 0
     first_at_ms: int = 0  # the first hand-over must have happened by then
     total_at_ms: int = 0

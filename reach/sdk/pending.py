@@ -22,7 +22,7 @@ _REFUSALS = ("envelope.", "target.", "type.", "ttl.zero", "overloaded", "auth.",
 def next_round(record: Record, sender: str) -> int:
     """The round in which a sender asks for a message that the ledger knows: a new one only where again can help."""
     head = record.head
-    if head.tombstone or head.sender != sender:
+    if head.tombstones or head.sender != sender:
         return 1
     retryable = any(leg.finished_at_ms and leg.core.startswith(_RETRYABLE) for leg in record.legs.values())
     return head.round + 1 if retryable and head.open <= 0 else head.round

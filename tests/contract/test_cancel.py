@@ -123,10 +123,47 @@ async def test_it_is_for_its_sender_only(drive: Drive) -> None:
 
 async def test_another_sender_cannot_take_a_tombstone_away(drive: Drive) -> None:
     msg_id = new_id()
-    await cancel(drive, msg_id)
-    assert await cancel(drive, msg_id, "sender-2") == CancelResult("denied", 0)
+    await cancel(drive, msg_id, tomb_ms=120_000)
+    assert await cancel(drive, msg_id, "sender-2", round=7) == CancelResult("tombstone", 0)
+    assert await drive.place.ttl_ms(KEYS.message(0, msg_id)) > 115_000
     _, result = await drive.send(msg_id=msg_id)
     assert result.known == "tombstone"
+
+
+async def test_another_senders_tombstone_does_not_block_the_cancel(drive: Drive) -> None:
+    msg_id = new_id()
+    await cancel(drive, msg_id, "sender-2")
+    assert await cancel(drive, msg_id) == CancelResult("tombstone", 0)
+    _, result = await drive.send(msg_id=msg_id)
+    assert result.known == "tombstone"
+    assert (await drive.receipt())["code"] == "cancelled"
+
+
+async def test_the_round_of_a_tombstone_is_its_senders_own(drive: Drive) -> None:
+    msg_id = new_id()
+    await cancel(drive, msg_id, round=1)
+    await cancel(drive, msg_id, "sender-2", round=9)
+    assert (await drive.send(msg_id=msg_id, round=2))[1].known == ""
+    # What others had buried is gone with the first send: the message is not theirs.
+    assert await cancel(drive, msg_id, "sender-2", round=9) == CancelResult("denied", 0)
+    assert (await drive.taken()).msg_id == msg_id
+
+
+async def test_a_repeat_lowers_no_round_and_shortens_no_tombstone(drive: Drive) -> None:
+    msg_id = new_id()
+    await cancel(drive, msg_id, round=3, tomb_ms=120_000)
+    await cancel(drive, msg_id, round=1)
+    assert await drive.place.ttl_ms(KEYS.message(0, msg_id)) > 115_000
+    assert (await drive.send(msg_id=msg_id, round=3))[1].known == "tombstone"
+
+
+async def test_of_many_senders_the_first_eight_are_kept(drive: Drive) -> None:
+    msg_id = new_id()
+    for number in range(8):
+        assert (await cancel(drive, msg_id, f"sender-{number}")).what == "tombstone"
+    assert (await cancel(drive, msg_id, "sender-8")).what == "denied"
+    assert (await cancel(drive, msg_id, "sender-7", round=2)).what == "tombstone"
+    assert (await drive.send(msg_id=msg_id, round=2, sender="sender-7"))[1].known == "tombstone"
 
 
 async def test_a_greater_round_runs(drive: Drive) -> None:
@@ -149,7 +186,7 @@ async def test_a_tombstone_is_seen_by_inspect(drive: Drive) -> None:
     await cancel(drive, msg_id)
     record = await drive.backend.inspect(0, msg_id)
     assert record is not None
-    assert (record.head.tombstone, record.head.sender, record.legs) == (True, SENDER, {})
+    assert (record.head.tombstones, record.legs) == ({SENDER: 1}, {})
 
 
 async def test_due_and_settle_leave_a_tombstone_alone(drive: Drive) -> None:
@@ -158,7 +195,7 @@ async def test_due_and_settle_leave_a_tombstone_alone(drive: Drive) -> None:
     assert (await drive.backend.due(0, msg_id)).events == ()
     record = await drive.backend.inspect(0, msg_id)
     assert record is not None
-    assert record.head.tombstone
+    assert record.head.tombstones
 
 
 async def test_a_record_of_the_wrong_type_is_none(drive: Drive) -> None:

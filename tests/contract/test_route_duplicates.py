@@ -1,5 +1,7 @@
 """route: a message that the partition knows already."""
 
+import json
+
 from reach.backend.steps import Plan
 from tests.contract.drive import AGENT, BOX, Drive, failure, new_id, success
 from tests.contract.places import KEYS
@@ -68,6 +70,19 @@ async def test_the_fifth_caller_hears_overloaded(drive: Drive) -> None:
     receipt = await drive.receipt("b5")
     assert (receipt["code"], receipt["status"]) == ("overloaded", "retryable")
     assert (await drive.head(msg_id)).mailboxes == (BOX, "b2", "b3", "b4")
+
+
+async def test_however_many_come_late_each_gets_the_stored_receipt(drive: Drive) -> None:
+    names = [f"b{n}" for n in range(6)]
+    await boxes(drive, *names)
+    taken = await drive.running()
+    await drive.settle(taken, success("7"))
+    for name in names:
+        _, result = await drive.send(msg_id=taken.msg_id, reply_to=name)
+        assert result.known == "duplicate"
+        notice, receipt = [json.loads(entry.data) for entry in await drive.mail(name)]
+        assert (notice["notice"], receipt["code"], receipt["output"], receipt["stored"]) == ("routed", "ok", 7, True)
+    assert (await drive.head(taken.msg_id)).mailboxes == (BOX,)
 
 
 async def test_a_duplicate_without_a_mailbox_changes_nothing(drive: Drive) -> None:

@@ -30,6 +30,7 @@ BROKEN = {
     "junk": b"\xff\xff",
     "a number": pack(7),
     "an empty head": pack([{}, {}]),
+    "a tombstone that is nobody's": pack([{"tomb": True}]),
     "moments that are text": pack([HEAD | {"ta": "soon"}, {}]),
     "more legs than can be": pack([HEAD | {"ls": 1e300}, {}]),
     "legs that are not counted": pack([HEAD | {"ls": float("nan")}, {}]),

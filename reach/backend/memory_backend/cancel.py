@@ -1,5 +1,7 @@
 """cancel: ends every open leg, or leaves a tombstone that answers the first send."""
 
+from collections.abc import Mapping
+
 from reach.backend.memory_backend.closing import lapse_leg
 from reach.backend.memory_backend.partition import Partition
 from reach.backend.memory_backend.store import MessageRecord
@@ -7,33 +9,18 @@ from reach.backend.steps import CancelResult
 from reach.envelope.ledger import Head, LegState
 
 MIN_TOMB_MS = 60_000
+MAX_TOMBSTONES = 8  # senders, for one message
 
 
 def cancel(part: Partition, msg_id: str, sender: str, round_: int, tomb_ms: int) -> CancelResult:
     """One `cancelled` receipt for each open leg. The sender must be the record's, and its round no greater."""
     record = part.load(msg_id)
-    if record is None:
-        head = Head(
-            fingerprint="",
-            sender=sender,
-            scope="one",
-            lane="normal",
-            ttl_ms=0,
-            network_ms=0,
-            processing_ms=0,
-            total_ms=0,
-            max_attempts=1,
-            members="",
-            round=round_,
-            tombstone=True,
-        )
-        return _bury(part, msg_id, MessageRecord(head, {}), tomb_ms)
+    if record is None or record.head.tombstones:
+        known = record.head.tombstones if record is not None else {}
+        return _bury(part, msg_id, known, sender, round_, tomb_ms)
     head = record.head
     if head.sender != sender:
         return CancelResult("denied")
-    if head.tombstone:
-        record.change_head(round=max(head.round, round_))
-        return _bury(part, msg_id, record, tomb_ms)
     if head.round > round_:
         return CancelResult("newer")
     open_legs = record.open_legs()
@@ -45,8 +32,29 @@ def cancel(part: Partition, msg_id: str, sender: str, round_: int, tomb_ms: int)
     return CancelResult("cancelled", len(open_legs))
 
 
-def _bury(part: Partition, msg_id: str, record: MessageRecord, tomb_ms: int) -> CancelResult:
+def _bury(
+    part: Partition, msg_id: str, known: Mapping[str, int], sender: str, round_: int, tomb_ms: int
+) -> CancelResult:
+    """Each sender has a tombstone of its own there: a stranger's neither cancels nor saves the message. The longest is kept for all."""
+    if sender not in known and len(known) >= MAX_TOMBSTONES:
+        return CancelResult("denied")
+    head = Head(
+        fingerprint="",
+        sender="",
+        scope="one",
+        lane="normal",
+        ttl_ms=0,
+        network_ms=0,
+        processing_ms=0,
+        total_ms=0,
+        max_attempts=1,
+        members="",
+        tombstones={**known, sender: max(known.get(sender, 1), round_)},
+    )
     key = part.keys.message(part.number, msg_id)
-    part.store.put(key, record)
-    part.store.expire_at(key, part.now_ms + max(tomb_ms, MIN_TOMB_MS))
+    until_ms = part.now_ms + max(tomb_ms, MIN_TOMB_MS)
+    if known:
+        until_ms = max(until_ms, part.store.expires_at_ms(key) or 0)
+    part.store.put(key, MessageRecord(head, {}))
+    part.store.expire_at(key, until_ms)
     return CancelResult("tombstone")

@@ -79,7 +79,7 @@ class _Round:
         """Do what is due of one message; its next moment, 0 when it has ended (or is unknown)."""
         part = self.part
         record = part.load(msg_id)
-        if record is None or record.head.tombstone or record.head.open <= 0:
+        if record is None or record.head.tombstones or record.head.open <= 0:
             part.disarm(msg_id)
             return 0
         self.seen += record.head.legs

@@ -32,7 +32,7 @@ def attach(part: Partition, decision: Send, record: MessageRecord) -> str:
         return "conflict"
     if not decision.reply_to:
         return "duplicate"
-    if decision.reply_to not in head.mailboxes:
+    if head.open > 0 and decision.reply_to not in head.mailboxes:  # nobody waits for what has ended
         if len(head.mailboxes) >= MAX_CALLERS:
             _answer(part, decision, "retryable", "overloaded", "four callers wait for this message already")
             return "overloaded"

@@ -77,8 +77,8 @@ def _refuse(part: Partition, decision: Refuse) -> RouteResult:
 def _send(part: Partition, decision: Send) -> RouteResult:
     """A new message, a duplicate, a new round, or the send that meets the tombstone of its cancel."""
     old = part.load(decision.msg_id)
-    tombstone = old.head if old is not None and old.head.tombstone else None
-    old = old if tombstone is None else None
+    tombstones = old.head.tombstones if old is not None else {}
+    old = old if not tombstones else None
     if old is not None and not reopens(old, decision):
         if not part.acknowledge(decision.entry.stream, decision.entry.id):
             return SKIPPED
@@ -96,7 +96,7 @@ def _send(part: Partition, decision: Send) -> RouteResult:
     record = MessageRecord(_timed(part, decision, len(openings), len(kept) or len(openings)), kept)
     part.drop_envelope(decision.msg_id)  # of a record that was forgotten: other content, maybe
     head = record.head
-    if tombstone is not None and tombstone.sender == head.sender and head.round <= tombstone.round:
+    if head.round <= tombstones.get(head.sender, 0):  # what others had buried goes: the message is not theirs
         for number in openings:
             record.legs[number] = Leg(LegState.NEW)
             message = "cancelled before it was routed"

@@ -25,7 +25,7 @@ local function duplicate(r, d)
   H.rt = H.rt or {}
   local there = false
   for _, box in ipairs(H.rt) do there = there or box == d.r end
-  if not there then
+  if not there and H.op > 0 then -- nobody waits for what has ended, and nothing more will come
     if #H.rt >= 4 then
       answer(d, 'retryable', 'overloaded', 'four callers wait for this message already')
       return {'done', 'overloaded'}

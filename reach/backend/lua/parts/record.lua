@@ -6,7 +6,7 @@ end
 
 -- A head that a script can count with. Whatever else lies under the key of a record is none.
 local function sound(h)
-  if type(h) ~= 'table' or h.tomb then return type(h) == 'table' end
+  if type(h) ~= 'table' or h.tomb then return type(h) == 'table' and type(h.tomb) == 'table' end
   for _, name in ipairs({'at', 'fa', 'ta', 'to', 'ne', 'pr', 'op', 'ls'}) do
     local n = h[name]
     if type(n) ~= 'number' or not (math.abs(n) <= 2 ^ 53) then return false end

@@ -9,7 +9,7 @@ end
 
 local function send(d, e)
   local old, tomb = load(d.m), nil
-  if old and old.head.tomb then old, tomb = nil, old.head end
+  if old and old.head.tomb then old, tomb = nil, old.head.tomb end
   if old and not reopens(old, d) then
     if not acknowledge(d) then return {'skipped'} end
     return duplicate(old, d)
@@ -29,7 +29,7 @@ local function send(d, e)
   todo, H.ls = to_open(r, d, old)
   H.op = #todo
   call('DEL', r.key, P .. 'env:' .. d.m)
-  local cancelled = tomb and tomb.s == H.s and (H.ro or 1) <= (tomb.ro or 1)
+  local cancelled = tomb and (H.ro or 1) <= (tonumber(tomb[H.s]) or 0) -- what others had buried goes: the message is not theirs
   if r.all and #e * H.ls > 65536 and not cancelled then keep(r, e) end
   local out = {'done', cancelled and 'tombstone' or ''}
   for _, t in ipairs(todo) do
