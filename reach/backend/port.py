@@ -170,14 +170,14 @@ class Backend(Protocol):
         agent_id: str,
         instance: str,
         free: int,
-        held: Sequence[str] | None = None,
+        held: Sequence[tuple[str, str]] | None = None,
         *,
         turn: int = 0,
     ) -> TakeResult:
         """Hand over at most `free` messages, 100, or about 1 MiB of envelopes (but one of any size), lanes in order.
 
-        `held` (after a lost connection): the hands that the caller still has; other entries pending to this instance come again,
-        same hand, burning nothing. `turn`: how many messages this instance has been given before; every eighth is looked for in
+        `held` (after a lost connection): (lane, hand) of what the caller still has; other entries pending to this instance come
+        again, same hand, burning nothing. `turn`: how many messages this instance has been given before; every eighth is looked for in
         the lowest lane first, so that no lane waits for ever.
         """
         ...

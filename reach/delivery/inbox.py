@@ -106,7 +106,7 @@ class Inbox:
     async def _take_from(self, partition: int, free: int) -> None:
         for _ in range(2):
             unsure = partition in self._unsure
-            held = self._hands_of(partition) if unsure else None
+            held = self._held_in(partition) if unsure else None
             result = await self._backend.take(partition, self.agent_id, self.instance_id, free, held, turn=self._turn)
             if not result.gone:
                 break
@@ -123,9 +123,10 @@ class Inbox:
         self._buffer.extend(result.taken)
         self._cursors[partition] = result.cursors
 
-    def _hands_of(self, partition: int) -> list[str]:
+    def _held_in(self, partition: int) -> list[tuple[str, str]]:
+        """(lane, hand) of each."""
         with self._lock:
-            return [hold.hand for hold in self._held if hold.partition == partition]
+            return [(hold.lane, hold.hand) for hold in self._held if hold.partition == partition]
 
     async def wait(self, block_ms: int) -> bool:
         """The bell: True when something may lie behind what was read, False after `block_ms`. Cancelling is safe.

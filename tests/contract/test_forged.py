@@ -22,7 +22,7 @@ async def test_a_forged_leg_number_stops_no_agent(drive: Drive, leg: str, scope:
     await drive.place.append(INBOX, {"m": running.msg_id.encode(), "l": leg.encode(), "e": b"{}"})
     msg_id = await drive.sent()
     assert [taken.msg_id for taken in await drive.take()] == [msg_id]
-    assert (await drive.backend.take(0, AGENT, "i1", 10, [running.hand])).taken[0].msg_id == msg_id
+    assert (await drive.backend.take(0, AGENT, "i1", 10, [(running.lane, running.hand)])).taken[0].msg_id == msg_id
     assert len(await drive.inbox()) == len(await drive.place.pending(INBOX, GROUP_AGENT)) == 2
     assert await drive.settle(running, success()) == "done"
 

@@ -53,3 +53,11 @@ async def test_a_leg_that_ends_without_an_entry_takes_nobody_elses(drive: Drive)
     assert result.verdict == "done"
     (kept,) = await drive.take(agent="a2")
     assert kept.msg_id == other
+
+
+async def test_what_is_held_in_one_lane_hides_nothing_in_another(drive: Drive) -> None:
+    await twins(drive, AGENT, AGENT, lanes=("high", "normal"))
+    kept, lost = await drive.take()
+    assert (kept.lane, lost.lane, kept.hand == lost.hand) == ("high", "normal", True)
+    result = await drive.backend.take(0, AGENT, "i1", 10, [(kept.lane, kept.hand)])
+    assert [(each.lane, each.msg_id) for each in result.taken] == [("normal", lost.msg_id)]

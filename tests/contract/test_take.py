@@ -135,7 +135,7 @@ async def test_a_lane_of_the_wrong_type_is_gone(drive: Drive) -> None:
 async def test_what_is_not_held_comes_again_with_the_same_hand(drive: Drive) -> None:
     first, second = await drive.sent(), await drive.sent()
     lost, kept = await drive.take()
-    result = await drive.backend.take(0, AGENT, "i1", 10, [kept.hand])
+    result = await drive.backend.take(0, AGENT, "i1", 10, [(kept.lane, kept.hand)])
     (again,) = result.taken
     assert (again.msg_id, again.hand, again.attempt, again.envelope) == (first, lost.hand, 1, ENVELOPE)
     assert (await drive.leg(first)).attempt == 0
@@ -173,7 +173,7 @@ async def test_of_more_than_a_thousand_that_are_held_the_others_come_again(drive
     await drive.sent(*[TO_AGENT] * 1_100, scope="all", reply_to="")
     taken = [one for _ in range(11) for one in await drive.take(free=1_000)]
     assert len(taken) == 1_100
-    result = await drive.backend.take(0, AGENT, "i1", 100, [one.hand for one in taken[:1_050]])
+    result = await drive.backend.take(0, AGENT, "i1", 100, [(one.lane, one.hand) for one in taken[:1_050]])
     assert [one.leg for one in result.taken] == list(range(1_050, 1_100))
     assert result.more is False
 
@@ -184,7 +184,7 @@ async def test_what_does_not_fit_when_it_comes_again_is_told(drive: Drive) -> No
     hands = [one.hand for one in await drive.take()]
     first = await drive.backend.take(0, AGENT, "i1", 2, [])
     assert ([one.hand for one in first.taken], first.more) == (hands[:2], True)
-    rest = await drive.backend.take(0, AGENT, "i1", 2, hands[:2])
+    rest = await drive.backend.take(0, AGENT, "i1", 2, [("normal", hand) for hand in hands[:2]])
     assert ([one.hand for one in rest.taken], rest.more) == (hands[2:], False)
 
 

@@ -152,7 +152,7 @@ class World:
         """`keep`: after a lost connection, only the newest so many hands are still held."""
         held = None
         if keep is not None:
-            own = [hand.hand for hand in self.hands if (hand.agent, hand.instance) == (agent, instance)]
+            own = [(hand.lane, hand.hand) for hand in self.hands if (hand.agent, hand.instance) == (agent, instance)]
             held = own[len(own) - min(keep, len(own)) :]
         result = await self.backend.take(0, agent, instance, free, held, turn=turn)
         for each in result.taken:

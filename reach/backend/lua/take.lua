@@ -6,7 +6,7 @@
 -- ARGV free integer how many more this instance can run; one call gives at most 100, or about 1 MiB of envelopes
 -- ARGV resume 0|1 1 after a lost connection: what is pending to this instance and not in held comes again
 -- ARGV turn integer how many messages this instance has been given before
--- ARGV held* text the hands that the instance still has
+-- ARGV held* text what the instance still has, <lane>:<hand>, since ids are unique within one lane only; a hand alone means that of any lane
 -- RETURNS gone 0|1, more 0|1 (left of what is to come again: resume once more), now, expired count, cursors {high, normal, low}, then a list per message: lane, hand, msg_id, leg, attempt, envelope, total_at_ms, processing_ms
 -- REPEAT hands over more messages, never one twice, but with resume, same hand, burning nothing
 -- INCLUDE start
@@ -30,7 +30,8 @@ local function resume(lane)
     if page.err then return end
     for _, x in ipairs(page) do
       from = '(' .. x[1]
-      local entry = not held[x[1]] and call('XRANGE', lane.key, x[1], x[1])[1]
+      local known = held[lane.name .. ':' .. x[1]] or held[x[1]]
+      local entry = not known and call('XRANGE', lane.key, x[1], x[1])[1]
       if entry and not room() then
         more = 1
         return

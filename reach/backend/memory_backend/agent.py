@@ -22,7 +22,7 @@ class AgentSide(Side):
         agent_id: str,
         instance: str,
         free: int,
-        held: Sequence[str] | None = None,
+        held: Sequence[tuple[str, str]] | None = None,
         *,
         turn: int = 0,
     ) -> TakeResult:

@@ -17,7 +17,7 @@ LOW_TURN = 8
 
 
 def take(
-    part: Partition, agent: str, instance: str, free: int, held: Sequence[str] | None, turn: int = 0
+    part: Partition, agent: str, instance: str, free: int, held: Sequence[tuple[str, str]] | None, turn: int = 0
 ) -> TakeResult:
     """Hand over at most `free` messages to one instance: lanes in order, every eighth from the lowest first."""
     taking = _Taking(part, agent, instance, free, turn)
@@ -47,11 +47,11 @@ class _Taking:
         """Whether this call may give one more: a large envelope is given alone, but it is given."""
         return len(self.taken) < self.free and self.size_bytes < MAX_TAKEN_BYTES and self.looks < MAX_LOOKS
 
-    def resume(self, held: Collection[str]) -> None:
+    def resume(self, held: Collection[tuple[str, str]]) -> None:
         """After a lost connection: what is pending to this instance and not held comes again."""
         for lane, group in self.groups.items():
             for hand, fields in group.own(self.instance) if group is not None else ():
-                if hand in held or fields is None:
+                if (lane, hand) in held or fields is None:
                     continue
                 if not self.room:
                     self.more = True

@@ -29,13 +29,14 @@ class AgentSide(Side):
         agent_id: str,
         instance: str,
         free: int,
-        held: Sequence[str] | None = None,
+        held: Sequence[tuple[str, str]] | None = None,
         *,
         turn: int = 0,
     ) -> TakeResult:
         resume = int(held is not None)
+        known = [f"{lane}:{hand}" for lane, hand in held or ()]
         reply = await self._link.run(
-            script("take"), self._keys.due(partition), agent_id, instance, free, resume, turn, *(held or ())
+            script("take"), self._keys.due(partition), agent_id, instance, free, resume, turn, *known
         )
         gone, more, now_ms, expired, cursors, *taken = reply
         return TakeResult(
