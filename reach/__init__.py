@@ -21,6 +21,7 @@ from reach.errors import (
 from reach.sdk.agent import Agent
 from reach.sdk.client import Reach
 from reach.sdk.context import Context
+from reach.sdk.gathering import Group
 from reach.sdk.handle import Handle, LegStatus, MessageStatus
 from reach.sdk.outcome import Reject, Result, Retry
 from reach.sdk.pending import Progress
@@ -37,6 +38,7 @@ __all__ = [
     "Context",
     "Envelope",
     "EnvelopeError",
+    "Group",
     "Handle",
     "HandlerFailed",
     "LegStatus",

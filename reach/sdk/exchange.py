@@ -7,7 +7,8 @@ the client ends it by itself.
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
 
 from reach.backend.port import Backend
 from reach.backend.steps import MailEntry
@@ -105,6 +106,10 @@ class Exchange:
         self._arm(pending)
         return pending
 
+    def own(self, run: Coroutine[Any, Any, None], name: str) -> None:
+        """Run something beside what waits; closing the exchange cancels it."""
+        self._tasks.start(run, name)
+
     def drop(self, pending: Pending) -> None:
         """Forget it: nothing of it stays in the map, no timer, whoever still holds it. Twice is once."""
         pending.close()
@@ -182,7 +187,7 @@ class Exchange:
     def _arm(self, pending: Pending) -> None:
         left_ms = pending.deadline_at_ms - self.clock.monotonic_ms()
         pending.timers = [
-            self.clock.call_later(left_ms + ASK_AFTER_MS, lambda: self._start(pending, self._ask)),
+            self.clock.call_later(left_ms + ASK_AFTER_MS, lambda: self._begin(pending, self._ask)),
             self.clock.call_later(left_ms + END_AFTER_MS, lambda: self._end_late(pending)),
         ]
 
@@ -198,7 +203,7 @@ class Exchange:
         pending.goes_on = deadline_at_ms >= pending.deadline_at_ms + END_AFTER_MS
         if not pending.goes_on:  # it was accepted a little late: the ledger may still end it in time
             left_ms = deadline_at_ms - self.clock.monotonic_ms()
-            pending.timers.append(self.clock.call_later(left_ms, lambda: self._start(pending, self._ask)))
+            pending.timers.append(self.clock.call_later(left_ms, lambda: self._begin(pending, self._ask)))
 
     def _end_late(self, pending: Pending) -> None:
         after_ms = self.clock.monotonic_ms() - pending.started_at_ms
@@ -230,7 +235,7 @@ class Exchange:
         """Have the record read. One reading at a time: asked for again meanwhile, once more after it, since it may have come before."""
         pending.looks += 1
         if pending.looks == 1:
-            self._start(pending, self._read_until_fresh)
+            self._begin(pending, self._read_until_fresh)
 
     async def _read_until_fresh(self, pending: Pending) -> None:
         try:
@@ -246,7 +251,7 @@ class Exchange:
         if record is not None:
             pending.take_record(record, decode_receipt)
 
-    def _start(self, pending: Pending, ask: Callable[[Pending], Awaitable[None]]) -> None:
+    def _begin(self, pending: Pending, ask: Callable[[Pending], Awaitable[None]]) -> None:
         if not pending.done.done():
             self._tasks.start(self._asked(pending, ask), f"ask {pending.msg_id}")
 

@@ -36,6 +36,28 @@ class Progress(msgspec.Struct, frozen=True):
     data: Any
 
 
+class Waiters:
+    """Those who wait for something to change. For one event loop."""
+
+    def __init__(self) -> None:
+        self._waiting: set[asyncio.Future[None]] = set()
+
+    def wake(self) -> None:
+        """Let everybody look again."""
+        for waiter in self._waiting:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    async def wait(self) -> None:
+        """Wait for the next `wake`. Cancelling is safe."""
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.add(waiter)
+        try:
+            await waiter
+        finally:
+            self._waiting.discard(waiter)
+
+
 class Pending:
     """What is known of a message that was, or is being, sent. The first terminal receipt per leg of its round wins."""
 
@@ -64,7 +86,8 @@ class Pending:
         self.noticed = 0  # how many notices there were: a reader of `notices` finds its place by it
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.timers: list[Cancel] = []
-        self._news: set[asyncio.Future[None]] = set()
+        self._watchers: list[Callable[[], None]] = []
+        self._waiters = Waiters()
 
     def take_notice(self, notice: Notice) -> int:
         """Keep a notice. Returns the total in ms that it names, 0 for none."""
@@ -79,6 +102,8 @@ class Pending:
 
     def _routed(self, fields: dict[str, Any]) -> int:
         round_, legs, total_ms = fields.get("round"), fields.get("legs"), fields.get("total_ms")
+        if self.done.done():
+            return 0
         if isinstance(round_, int):
             self.round = round_
             self.receipts = {leg: r for leg, r in self.receipts.items() if r.round >= round_}
@@ -99,6 +124,7 @@ class Pending:
         if self.broadcast and not self.legs and receipt.code.startswith(_REFUSALS):
             self.legs = 1
         self._finish_if_whole()
+        self._tell()
         return True
 
     def take_record(self, record: Record, read: Callable[[bytes], ReceiptRecord]) -> None:
@@ -163,18 +189,17 @@ class Pending:
             self._tell()
 
     def _tell(self) -> None:
-        for waiter in self._news:
-            if not waiter.done():
-                waiter.set_result(None)
+        self._waiters.wake()
+        for watcher in self._watchers:
+            watcher()
+
+    def watch(self, watcher: Callable[[], None]) -> None:
+        """Have `watcher` called after each notice, each receipt and the end."""
+        self._watchers.append(watcher)
 
     async def news(self) -> None:
-        """Wait for the next notice or the end."""
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._news.add(waiter)
-        try:
-            await waiter
-        finally:
-            self._news.discard(waiter)
+        """Wait for the next notice, receipt or the end."""
+        await self._waiters.wait()
 
     async def wait(self, clock: Clock, ms: int | None = None) -> bool:
         """Wait for the end, at most `ms`. Cancelling ends the wait alone. False: not yet."""

@@ -1,5 +1,7 @@
-"""request, ask and send: the same for a client and inside a handler."""
+"""request, ask, send and gather: the same for a client and inside a handler."""
 
+from collections.abc import Sequence
+from functools import partial
 from typing import Any, Literal, TypeVar, Unpack, overload
 
 from opentelemetry import trace
@@ -9,6 +11,7 @@ from reach.envelope.rules import DEFAULT_TOTAL_MS, business_msg_id, check_fields
 from reach.errors import BackendUnavailable, ConfigError, EnvelopeError
 from reach.ids import new_msg_id
 from reach.sdk.exchange import Exchange
+from reach.sdk.gathering import Group, check_wanted, targets_of
 from reach.sdk.handle import Handle, receipts_of
 from reach.sdk.names import Names
 from reach.sdk.options import Options, Parent, compose, total_ms_of
@@ -87,10 +90,7 @@ class Sending:
         """
         pending = self._open(scope, options)
         try:
-            try:
-                await self._deliver(pending, target, body, scope, options)
-            except EnvelopeError as error:
-                self._origin.exchange.refuse(pending, error)
+            await self._deliver_or_refuse(pending, target, body, scope, options)
             await pending.wait(self._origin.exchange.clock)
         finally:
             self._origin.exchange.drop(pending)
@@ -140,6 +140,70 @@ class Sending:
         left_ms = pending.deadline_at_ms - exchange.clock.monotonic_ms()
         return Handle(exchange, pending, max(left_ms, 1))
 
+    @overload
+    def gather(
+        self,
+        target: str | Sequence[str],
+        body: object = None,
+        *,
+        want: Literal["all"] = "all",
+        until: Literal["settled"] = "settled",
+        best_by: None = None,
+        **options: Unpack[Options],
+    ) -> Group[Any]: ...
+    @overload
+    def gather(
+        self,
+        target: str | Sequence[str],
+        body: object = None,
+        *,
+        returns: type[T],
+        want: Literal["all"] = "all",
+        until: Literal["settled"] = "settled",
+        best_by: None = None,
+        **options: Unpack[Options],
+    ) -> Group[T]: ...
+    def gather(
+        self,
+        target: str | Sequence[str],
+        body: object = None,
+        *,
+        returns: Any = Any,
+        want: Literal["all"] = "all",
+        until: Literal["settled"] = "settled",
+        best_by: None = None,
+        **options: Unpack[Options],
+    ) -> Group[Any]:
+        """Ask several at once: `receipts = await reach.gather(...)`, or `async for receipt in reach.gather(...)`. No result raises.
+
+        Args:
+            target: One pattern: everybody who fits it, as one message with a leg for each. A list: one message for each target, at most
+                1,000; with `key`, each has the key `<key>/<target>`, so that a target that is named twice is asked once.
+            body: The same for all.
+            returns: What each output is read as.
+            want: "all" receipts; there is no other choice.
+            until: Every leg has "settled"; there is no other choice.
+            best_by: Must be None.
+            options: As `request`.
+
+        Returns:
+            The group, whose messages are being sent. It ends by `timeout` + 250 ms whatever Redis does.
+
+        Raises:
+            ValueError: An option's value is none, no target or too many, or something that gather cannot do.
+            ConfigError: A key without an agent_id.
+        """
+        check_wanted(want, until, best_by)
+        one = isinstance(target, str)
+        sends = [(name, options if one else _options_for(name, options)) for name in targets_of(target)]
+        scope: Scope = "all" if one else "one"
+        pendings = [self._open(scope, own) for _, own in sends]
+        group: Group[Any] = Group(self._origin.exchange, pendings, returns)
+        for n, (name, own) in enumerate(sends):
+            delivery = partial(self._deliver_or_refuse, pendings[n], name, body, scope, own)
+            self._origin.exchange.own(group.deliver(n, delivery), f"gather {pendings[n].msg_id}")
+        return group
+
     # ------------------------------------------------------------ how
 
     def _open(self, scope: Scope, options: Options) -> Pending:
@@ -162,6 +226,15 @@ class Sending:
             total_ms=DEFAULT_TOTAL_MS if total_ms is None else total_ms,
             fixed=total_ms is not None,
         )
+
+    async def _deliver_or_refuse(
+        self, pending: Pending, target: str, body: object, scope: Scope, options: Options
+    ) -> None:
+        """What breaks a rule ends the message here."""
+        try:
+            await self._deliver(pending, target, body, scope, options)
+        except EnvelopeError as error:
+            self._origin.exchange.refuse(pending, error)
 
     async def _deliver(self, pending: Pending, target: str, body: object, scope: Scope, options: Options) -> None:
         origin, parent = self._origin, self._parent()
@@ -192,6 +265,12 @@ class Sending:
             return envelope
 
         await origin.exchange.deliver(pending, make)
+
+
+def _options_for(target: str, options: Options) -> Options:
+    """One key would be one message: each target has its own."""
+    key = options.get("key")
+    return options if key is None else {**options, "key": f"{key}/{target}"}
 
 
 def _current_traceparent() -> str | None:

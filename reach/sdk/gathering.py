@@ -1,0 +1,113 @@
+"""What `gather` gives back: everybody's receipts, as they come or together."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Sequence
+from typing import Any, Generic, TypeVar
+
+from reach.errors import ReachError
+from reach.sdk.exchange import Exchange
+from reach.sdk.pending import Pending, Waiters
+from reach.sdk.receipts import Receipt, Receipts, receipt_of
+
+T = TypeVar("T")
+
+MAX_TARGETS = 1_000
+
+
+class Group(Generic[T]):
+    """The answers to one `gather`. Await it for all of them, or `async for receipt in group` for each as it comes; any number of times.
+
+    The messages are under way as soon as `gather` has returned. Leaving an iteration, or cancelling who waits, ends that wait alone.
+    """
+
+    def __init__(self, exchange: Exchange, pendings: Sequence[Pending], returns: Any) -> None:
+        """Made by `gather`: one pending for each target."""
+        self._exchange = exchange
+        self._pendings = tuple(pendings)
+        self._returns = returns
+        self._receipts: dict[tuple[int, int], Receipt[T]] = {}  # (target, leg), in the order in which they came
+        self._open = len(self._pendings)
+        self._error: BaseException | None = None
+        self._waiters = Waiters()
+        for n, pending in enumerate(self._pendings):
+            pending.watch(lambda n=n: self._look(n))  # type: ignore[misc]  # mypy infers no type for a default
+            pending.done.add_done_callback(lambda _, n=n: self._ended(n))  # type: ignore[misc]
+
+    def __await__(self) -> Generator[Any, None, Receipts[T]]:
+        """Wait until every leg has ended: the receipts in the order of the targets, then of the legs.
+
+        Raises:
+            BackendError, ConfigError, ValueError, TypeError: As `request`; what could be sent goes on.
+        """
+        return self._all().__await__()
+
+    async def __aiter__(self) -> AsyncIterator[Receipt[T]]:
+        """Each receipt as it comes. Raises as awaiting does."""
+        given = 0
+        while True:
+            fresh = list(self._receipts.values())[given:]
+            given += len(fresh)
+            for receipt in fresh:
+                yield receipt
+            if given < len(self._receipts):
+                continue
+            if not self._under_way:
+                return
+            await self._waiters.wait()
+
+    async def _all(self) -> Receipts[T]:
+        while self._under_way:
+            await self._waiters.wait()
+        return Receipts(receipt for _, receipt in sorted(self._receipts.items(), key=lambda item: item[0]))
+
+    @property
+    def _under_way(self) -> bool:
+        if self._error is not None:
+            raise self._error
+        return self._open > 0
+
+    async def deliver(self, n: int, deliver: Callable[[], Awaitable[None]]) -> None:
+        """Carry out one delivery. What it raises, whoever waits for the group is told."""
+        try:
+            await deliver()
+        except (ReachError, ValueError, TypeError) as error:
+            self._error = self._error or error
+            self._exchange.drop(self._pendings[n])
+            self._waiters.wake()
+
+    def _look(self, n: int) -> None:
+        pending = self._pendings[n]
+        if not pending.legs:
+            return  # a receipt of a round before this one may still be taken back
+        for leg, record in sorted(pending.receipts.items()):
+            if (n, leg) not in self._receipts:
+                self._receipts[n, leg] = receipt_of(record, self._returns)
+        self._waiters.wake()
+
+    def _ended(self, n: int) -> None:
+        self._exchange.drop(self._pendings[n])
+        self._look(n)
+        self._open -= 1
+        self._waiters.wake()
+
+
+def check_wanted(want: object, until: object, best_by: object) -> None:
+    """What a group may be asked for.
+
+    Raises:
+        ValueError: Something that gather cannot do.
+    """
+    for name, value, only in (("want", want, "all"), ("until", until, "settled"), ("best_by", best_by, None)):
+        if value != only:
+            raise ValueError(f"gather cannot do {name}={value!r}: it waits for all receipts, {name}={only!r}")
+
+
+def targets_of(target: str | Sequence[str]) -> tuple[str, ...]:
+    """The targets of a list, one message each.
+
+    Raises:
+        ValueError: None at all, or too many.
+    """
+    targets = (target,) if isinstance(target, str) else tuple(target)
+    if not 1 <= len(targets) <= MAX_TARGETS:
+        raise ValueError(f"{len(targets)} targets: at least 1 and at most {MAX_TARGETS}")
+    return targets
