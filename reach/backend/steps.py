@@ -25,7 +25,8 @@ class Answer(msgspec.Struct, frozen=True):
     """The part of a receipt that its maker knows; a script adds the rest from the record (`members`, leg, attempts, times).
 
     `core` is a JSON object (UTF-8) with status, code, output, error_message, schema, processing_host, confidence, partial, cost, via,
-    retry_after_ms and no other member; `details` is a JSON object.
+    retry_after_ms and no other member; `details` is a JSON object. `settle` fills in what is left out, the code too ("" = that of the
+    core, else the one that the status has by default), and refuses what does not fit; a plan's answer has to be whole.
     """
 
     status: Literal["success", "failed", "retryable"]

@@ -106,6 +106,8 @@ class Leg(
         "until_ms": "u",
         "settled": "se",
         "tried": "tr",
+        "status": "ss",
+        "code": "cd",
         "core": "rc",
         "details": "dt",
         "history": "hi",
@@ -133,6 +135,8 @@ class Leg(
     until_ms: int = 0  # a waiting leg may go on from then
     settled: bool = False  # the last change was an answer of its holder: the same answer again is no news
     tried: tuple[str, ...] = ()
+    status: Literal["", "success", "failed", "retryable"] = ""  # of the last answer
+    code: str = ""
     core: str = ""  # the last answer: a receipt's JSON object without details and without what the script fills in
     details: str = ""  # its details: a JSON object
     history: tuple[str, ...] = ()  # JSON objects {attempt, agent, code, at}

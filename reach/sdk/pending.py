@@ -13,8 +13,6 @@ from reach.envelope.receipt import Notice, ReceiptRecord, Status
 from reach.errors import EnvelopeError
 
 MAX_NOTICES = 256
-#: how the core of a leg begins that ended so: the ledger re-opens no other
-_RETRYABLE = '{"status":"retryable"'
 #: refusals concern the whole message, however many legs it would have had
 _REFUSALS = ("envelope.", "target.", "type.", "ttl.zero", "overloaded", "auth.", "loop.", "budget.")
 
@@ -24,7 +22,7 @@ def next_round(record: Record, sender: str) -> int:
     head = record.head
     if head.tombstones or head.sender != sender:
         return 1
-    retryable = any(leg.finished_at_ms and leg.core.startswith(_RETRYABLE) for leg in record.legs.values())
+    retryable = any(leg.finished_at_ms and leg.status == "retryable" for leg in record.legs.values())
     return head.round + 1 if retryable and head.open <= 0 else head.round
 
 

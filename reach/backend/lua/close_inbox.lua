@@ -17,7 +17,7 @@ local function give_back(entry, lost)
   local l = number(f.l)
   local L = r and not r.head.tomb and leg(r, l)
   if L and L.h == id and (L.st == 'queued' or L.st == 'running') then
-    back(r, l, L, lost, 'agent.lost', lost and made('retryable', 'agent.lost', 'its agent was removed') or nil, '{}')
+    back(r, l, L, lost, 'agent.lost', lost and made('retryable', 'agent.lost', 'its agent was removed') or nil)
     save(r)
   end
 end

@@ -8,9 +8,9 @@
 -- ARGV hand* text the inbox entry's id
 -- ARGV instance* text who ran it; '' = applied by a router for an agent without scripts
 -- ARGV status* text success | failed | retryable
--- ARGV code* text a code of the table
--- ARGV core* json an object with status, code, output, error_message, schema, processing_host, confidence, partial, cost, via, retry_after_ms; no other member
--- ARGV details* json an object
+-- ARGV code* text a code of the table; '' = that of the core, else ok, handler.rejected or handler.error as the status is
+-- ARGV core* json an object of output, error_message, schema, processing_host, confidence, partial, cost, via, retry_after_ms and, as in the arguments, status, code: what is left out is filled in (null, partial false), none twice, none that the script writes (details, leg, attempts, ...); else the error REACH_RECEIPT
+-- ARGV details* json an object; '{}' = nothing
 -- ARGV wait* integer ms: the return burns no attempt and waits so long; -1 = an ordinary result
 -- RETURNS a verdict per result: done, stale, unknown (no record)
 -- REPEAT done for the one that closed or returned it with this hand, else stale
@@ -18,6 +18,8 @@
 -- INCLUDE record
 -- INCLUDE closing
 -- INCLUDE giving_back
+-- INCLUDE filling
+-- INCLUDE answering
 local agent = ARGV[1]
 
 -- Only this message's own entry: ids are unique within a stream, and another lane may have the same one.
@@ -34,7 +36,7 @@ local function discard(m, l, h)
 end
 
 local function settle(m, l, h, instance, status, code, core, details, wait)
-  if not inner(core) or not inner(details) then error({err = 'REACH_RECEIPT core and details must be JSON objects'}) end
+  local answer = answered(status, code, core, details)
   local r = load(m)
   local L = r and not r.head.tomb and leg(r, l)
   if not L then
@@ -60,10 +62,10 @@ local function settle(m, l, h, instance, status, code, core, details, wait)
     return 'stale'
   end
   if status == 'retryable' then
-    if back(r, l, L, wait < 0, code, core, details, wait >= 0 and wait or nil) then L.se = true end
+    if back(r, l, L, wait < 0, answer.code, answer, wait >= 0 and wait or nil) then L.se = true end
   else
     L.se = true
-    close(r, l, L, 'done', core, details, true)
+    close(r, l, L, 'done', answer, true)
   end
   save(r)
   return 'done'

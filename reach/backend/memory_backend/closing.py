@@ -1,14 +1,12 @@
 """Ends a leg, or gives it back for a new decision. Shared by route, take, settle, due, cancel and close_inbox."""
 
 import json
-import re
 
 from reach.backend.memory_backend.partition import Partition
 from reach.backend.memory_backend.store import MessageRecord
 from reach.backend.steps import Answer
 from reach.envelope.ledger import Head, Leg, LegState
 
-_CODE = re.compile(r'"code":"([\w.]+)"', re.ASCII)
 _SLASH = str.maketrans(
     {"/": "\\/", "\x7f": "\\u007f"}
 )  # as the Lua of Redis writes them: both backends give the same bytes
@@ -36,6 +34,11 @@ def own_answer(status: str, code: str, message: str) -> str:
         f'{{"status":"{status}","code":"{code}","output":null,"error_message":{quoted(message)},"schema":null,'
         '"processing_host":null,"confidence":null,"partial":false,"cost":null,"via":null,"retry_after_ms":null}'
     )
+
+
+def remembered(answer: Answer) -> dict[str, object]:
+    """What a leg keeps of an answer. Status and code stand beside the core, since a core is never read here."""
+    return {"status": answer.status, "code": answer.code, "core": answer.core, "details": answer.details}
 
 
 def receipt_text(head: Head, number: int, leg: Leg, finished_at_ms: int, *, stored: bool) -> bytes:
@@ -78,8 +81,7 @@ def close_leg(
         number,
         state=state,
         attempts=leg.attempt + (1 if ran else 0),
-        core=answer.core,
-        details=answer.details,
+        **remembered(answer),
         finished_at_ms=part.now_ms,
         wait_ms=-1,
     )
@@ -99,8 +101,7 @@ def lapse_leg(
     leg = record.legs[number]
     details = f'{{"state":"{leg.state}"}}'
     if leg.core:
-        found = _CODE.search(leg.core)
-        details = with_member(details, f'"last_code":"{found[1] if found else ""}"')
+        details = with_member(details, f'"last_code":{quoted(leg.code)}')
     status = "failed" if code == "cancelled" else "retryable"
     record.change(number, settled=False)
     answer = Answer("failed" if status == "failed" else "retryable", code, own_answer(status, code, message), details)
@@ -133,10 +134,10 @@ def give_back(
     leg = record.legs[number]
     if burn:
         attempt = leg.attempt + 1
-        entry = f'{{"attempt":{attempt},"agent":{quoted(leg.agent)},"code":"{code}","at":{part.now_ms}}}'
+        entry = f'{{"attempt":{attempt},"agent":{quoted(leg.agent)},"code":{quoted(code)},"at":{part.now_ms}}}'
         record.change(number, attempt=attempt, moves=0, history=(*leg.history, entry), tried=(*leg.tried, leg.agent))
     if answer is not None:
-        record.change(number, core=answer.core, details=answer.details)
+        record.change(number, **remembered(answer))
     if leg.agent and leg.hand != "0":
         part.discard(leg.agent, record.head.lane, leg.hand)
     record.change(number, state=LegState.RETURNED, taken_at_ms=0, alive_at_ms=0, rearm=0, wait_ms=wait_ms)

@@ -1,6 +1,5 @@
 """A message that the partition knows already: a caller attaches, or a greater round re-opens what ended retryable."""
 
-import re
 from collections.abc import Container
 from typing import NamedTuple
 
@@ -12,9 +11,6 @@ from reach.backend.steps import Plan, Send
 from reach.envelope.ledger import Leg, LegState
 
 MAX_CALLERS = 4
-
-#: The status stands first in a core; one that does not begin so is none of ours and is not run again.
-_RETRYABLE = re.compile(r'\{"status":"retryable"')
 
 
 class Opening(NamedTuple):
@@ -84,7 +80,7 @@ def _same(record: MessageRecord, decision: Send) -> bool:
 
 
 def _ended_retryable(leg: Leg) -> bool:
-    return bool(leg.finished_at_ms) and _RETRYABLE.match(leg.core) is not None
+    return bool(leg.finished_at_ms) and leg.status == "retryable"
 
 
 def _answer(part: Partition, decision: Send, status: str, code: str, message: str) -> None:

@@ -8,6 +8,7 @@ from reach.backend.memory_backend.closing import (
     measure,
     quoted,
     receipt_text,
+    remembered,
     with_member,
 )
 from reach.backend.memory_backend.partition import LARGE_BYTES, Partition
@@ -90,7 +91,7 @@ def _finish(
         raise BackendError("a plan to finish needs an answer", details={"msg_id": msg_id, "leg": number})
     if plan.agent:
         record.change(number, agent=plan.agent)
-    record.change(number, core=answer.core, details=answer.details)
+    record.change(number, **remembered(answer))
     details = answer.details
     if plan.dead:
         letter = _bury(part, msg_id, record, number, envelope)

@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 
+from reach.backend.memory_backend.answering import answered
 from reach.backend.memory_backend.closing import close_leg, give_back, lapse_leg
 from reach.backend.memory_backend.partition import Partition
 from reach.backend.memory_backend.store import MessageRecord
 from reach.backend.steps import Settlement, SettleVerdict
 from reach.envelope.ledger import LegState
-from reach.errors import BackendError
 
 
 def settle(part: Partition, agent: str, settlements: Sequence[Settlement]) -> list[SettleVerdict]:
@@ -16,9 +16,7 @@ def settle(part: Partition, agent: str, settlements: Sequence[Settlement]) -> li
 
 
 def _settle(part: Partition, agent: str, settlement: Settlement) -> SettleVerdict:
-    msg_id, number, answer = settlement.msg_id, settlement.leg, settlement.answer
-    if not (_is_object(answer.core) and _is_object(answer.details)):
-        raise BackendError("core and details must be JSON objects", details={"msg_id": msg_id, "leg": number})
+    msg_id, number, answer = settlement.msg_id, settlement.leg, answered(settlement.answer)
     record = part.load(msg_id)
     leg = record.legs.get(number) if record is not None else None
     if record is None or leg is None:
@@ -72,12 +70,6 @@ def _discard_own(part: Partition, agent: str, settlement: Settlement) -> None:
             continue
         if entry.get(b"l") == str(settlement.leg).encode():
             part.discard(agent, lane, settlement.hand)
-
-
-def _is_object(text: str) -> bool:
-    """What the script checks: braces around it. The maker of an answer is one of ours, so that is enough."""
-    text = text.strip()
-    return text.startswith("{") and text.endswith("}") and len(text) >= 2
 
 
 def renew(part: Partition, agent: str, instance: str, held: Mapping[str, Sequence[str]]) -> set[str]:

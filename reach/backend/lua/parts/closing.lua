@@ -3,11 +3,15 @@ local function inbox(r, agent) return P .. 'inbox:' .. agent .. ':' .. r.head.la
 
 local function quoted(s) return s and s ~= '' and cjson.encode(s) or 'null' end
 
--- A receipt's core for an end that no handler decided. `message` and the names in it are plain text.
-local function made(status, code, message)
-  return '{"status":"' .. status .. '","code":"' .. code .. '","output":null,"error_message":' .. cjson.encode(message) ..
+-- The answer for an end that no handler decided. `message` and the names in it are plain text.
+local function made(status, code, message, details)
+  local core = '{"status":"' .. status .. '","code":"' .. code .. '","output":null,"error_message":' .. cjson.encode(message) ..
     ',"schema":null,"processing_host":null,"confidence":null,"partial":false,"cost":null,"via":null,"retry_after_ms":null}'
+  return {status = status, code = code, core = core, details = details or '{}'}
 end
+
+-- What was last heard of the leg. Status and code beside the core, since a core is never read here.
+local function remember(L, answer) L.ss, L.cd, L.rc, L.dt = answer.status, answer.code, answer.core, answer.details end
 
 local function inner(object) return string.match(object, '^%s*{(.*)}%s*$') end
 
@@ -42,12 +46,13 @@ local function with(details, member)
 end
 
 -- state: done | cancelled | expired; run: closed by the result of a run that is not counted yet.
-local function close(r, l, L, state, core, details, run)
+local function close(r, l, L, state, answer, run)
   local H = r.head
   L.as = (L.n or 0) + (run and 1 or 0)
   measure(r, L)
   if L.st == 'queued' or L.st == 'running' then drop(r, L) end -- else its hand is an entry that is gone, and the id may be another's
-  L.st, L.rc, L.dt, L.fi, L.w = state, core, details, now, nil
+  remember(L, answer)
+  L.st, L.fi, L.w = state, now, nil
   touch(r, l)
   H.op = H.op - 1
   if H.op <= 0 then
@@ -60,9 +65,9 @@ end
 
 -- An end that a script decides by itself; details say where the message was and what was last heard of it.
 local function lapse(r, l, L, state, code, message)
-  local d = '{"state":"' .. L.st .. '"' .. (L.rc and ',"last_code":"' .. (string.match(L.rc, '"code":"([%w_.]+)"') or '') .. '"' or '') .. '}'
+  local d = '{"state":"' .. L.st .. '"' .. (L.rc and ',"last_code":' .. quoted(L.cd) or '') .. '}'
   L.se = nil
-  close(r, l, L, state, made(code == 'cancelled' and 'failed' or 'retryable', code, message), d)
+  close(r, l, L, state, made(code == 'cancelled' and 'failed' or 'retryable', code, message, d))
 end
 
 local function again(r, l, L)

@@ -1,7 +1,7 @@
 -- A message that the partition knows already: a caller attaches, or a greater round re-opens what ended retryable. Needs placing.
 local function answer(d, status, code, message)
   if d.r ~= '' then
-    post(d.r, 'r', text({head = d.H}, 0, {rc = made(status, code, message)}, false))
+    post(d.r, 'r', text({head = d.H}, 0, {rc = made(status, code, message).core}, false))
   end
 end
 
@@ -39,8 +39,7 @@ local function duplicate(r, d)
   return {'done', 'duplicate'}
 end
 
--- The status stands first in a core; one that does not begin so is none of ours and is not run again.
-local function ended_retryable(L) return L and L.fi and string.match(L.rc or '', '^{"status":"(%a+)"') == 'retryable' end
+local function ended_retryable(L) return L and L.fi and L.ss == 'retryable' end
 
 local function reopens(r, d)
   local H = r.head

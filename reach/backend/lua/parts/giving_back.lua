@@ -14,8 +14,8 @@ local function keep(r, e)
   call('SET', P .. 'env:' .. r.m, e, 'PXAT', expires(r.head))
 end
 
--- burn: the run counts as an attempt. wait: ms that Retry(after) asked for. core, details: the answer, nil = the last one stays.
-local function back(r, l, L, burn, code, core, details, wait)
+-- burn: the run counts as an attempt. wait: ms that Retry(after) asked for. answer: nil = the last one stays.
+local function back(r, l, L, burn, code, answer, wait)
   local e, kept = bytes(r, L)
   measure(r, L)
   if not e then
@@ -26,11 +26,11 @@ local function back(r, l, L, burn, code, core, details, wait)
   if burn then
     L.n, L.mv = (L.n or 0) + 1, nil
     L.hi = L.hi or {}
-    L.hi[#L.hi + 1] = '{"attempt":' .. L.n .. ',"agent":' .. quoted(L.a) .. ',"code":"' .. code .. '","at":' .. now .. '}'
+    L.hi[#L.hi + 1] = '{"attempt":' .. L.n .. ',"agent":' .. quoted(L.a) .. ',"code":' .. quoted(code) .. ',"at":' .. now .. '}'
     L.tr = L.tr or {}
     L.tr[#L.tr + 1] = L.a
   end
-  if core then L.rc, L.dt = core, details end
+  if answer then remember(L, answer) end
   drop(r, L)
   L.st, L.tk, L.al, L.re, L.w = 'returned', nil, nil, nil, wait
   touch(r, l)

@@ -51,9 +51,9 @@ local function place(r, l, L, p, e)
     arm(r, L, L.u)
   else
     if p.agent and p.agent ~= '' then L.a = p.agent end
-    L.rc, L.dt = p.answer.core, p.answer.details
-    if p.dead then L.dt = with(L.dt, '"dead_letter":"' .. bury(r, l, L, e) .. '"') end
-    close(r, l, L, 'done', L.rc, L.dt)
+    remember(L, p.answer)
+    if p.dead then p.answer.details = with(L.dt, '"dead_letter":"' .. bury(r, l, L, e) .. '"') end
+    close(r, l, L, 'done', p.answer)
   end
   return ''
 end

@@ -12,7 +12,7 @@ local function rescue(d, e, why)
     m, receipt, h = d.d.m, d.d.r or d.re, d.d.h
     if d.r ~= '' then post(d.r, 'r', d.re) end
   elseif d.k == 's' then
-    receipt = text({head = d.H}, 0, {rc = made('retryable', 'backend.unavailable', 'it could not be routed: ' .. string.sub(why, 1, 300))}, false)
+    receipt = text({head = d.H}, 0, {rc = made('retryable', 'backend.unavailable', 'it could not be routed: ' .. string.sub(why, 1, 300)).core}, false)
     if d.r ~= '' then post(d.r, 'r', receipt) end
   else
     local r = load(m)

@@ -30,7 +30,7 @@ end
 local function lost(r, l, L, burn, what, code, message)
   note(r, l, L, what, code)
   L.se = nil
-  if back(r, l, L, burn, code, burn and made('retryable', code, message) or nil, '{"state":"' .. L.st .. '"}') then return L.d end
+  if back(r, l, L, burn, code, burn and made('retryable', code, message, '{"state":"' .. L.st .. '"}') or nil) then return L.d end
   return nil
 end
 

@@ -1,0 +1,143 @@
+"""The answer of an agent as it is kept: what its maker left out is filled in, by a scan over its members. Its output is not decoded."""
+
+import json
+import re
+
+from reach.backend.memory_backend.closing import quoted, with_member
+from reach.backend.steps import Answer
+from reach.errors import BackendError
+
+_DEFAULT = {"success": "ok", "failed": "handler.rejected", "retryable": "handler.error"}
+_NULLS = (
+    "output",
+    "error_message",
+    "schema",
+    "processing_host",
+    "confidence",
+    "partial",
+    "cost",
+    "via",
+    "retry_after_ms",
+)
+_REST = dict.fromkeys(_NULLS, "null") | {"partial": "false"}
+_OURS = frozenset({"msg_id", "task_id", "correlation_id", "version", "durability", "leg", "round", "details", "stored"})
+_OURS |= {"target_agent", "target_instance", "attempts", "retry_count", "duration_ms", "queue_ms", "finished_at"}
+_SPACE = "[ \t\r\n]*"
+_OPENING = re.compile(f"{_SPACE}{{{_SPACE}")
+_COLON = re.compile(f"{_SPACE}:{_SPACE}")
+_COMMA = re.compile(f"{_SPACE},{_SPACE}")
+_END = re.compile(f"{_SPACE}}}{_SPACE}\\Z")
+_REST_IS_SPACE = re.compile(f"{_SPACE}\\Z")
+_STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_STRUCTURE = re.compile(_STRING.pattern + r'|[{}\[\]"]', re.DOTALL)
+_SCALAR = re.compile(r"-?[0-9][0-9.eE+-]*|(?:null|true|false)(?![a-z])")
+_CLOSER = {"{": "}", "[": "]"}
+_PLAIN_CODE = re.compile(r"[A-Za-z0-9_.-]+")
+# How a core ends that is written as we do it, with short and plain texts: with its beginning right too, nothing is missing in it.
+_TEXT, _NUMBER = r'"?[^"{}\[\]]*"?', "[A-Za-z0-9.+-]*"
+_TAIL = re.compile(
+    f',"error_message":{_TEXT},"schema":{_TEXT},"processing_host":{_TEXT},"confidence":{_NUMBER},"partial":[a-z]*,'
+    f'"cost":{_NUMBER},"via":{_TEXT},"retry_after_ms":{_NUMBER}}}\\Z'
+)
+
+
+def answered(answer: Answer) -> Answer:
+    """The whole answer. A code that is empty, or null in the core, is the one that the status has by default.
+
+    Raises:
+        BackendError: core and details do not fit each other or the answer's status and code.
+    """
+    status, code, core = answer.status, answer.code, answer.core
+    if status not in _DEFAULT:
+        raise _wrong("status must be success, failed or retryable")
+    if not _is_object(answer.details):
+        raise _wrong("details must be a JSON object")
+    if _is_canonical(status, code, core):
+        return answer
+    found = _members(core)
+    if found is None:
+        raise _wrong("core must be a JSON object with each member once, and none that the script writes")
+    if "status" in found and _said(core, found["status"]) != status:
+        raise _wrong("core has another status")
+    told = _said(core, found["code"]) if "code" in found else ""
+    if not isinstance(told, str | None) or (told and code and told != code):
+        raise _wrong("core has another code, or none that is text")
+    code = code or told or _DEFAULT[status]
+    if "code" in found and not told:
+        start, end = found["code"]
+        core = core[:start] + quoted(code) + core[end:]
+    whole = {"status": f'"{status}"', "code": quoted(code), **_REST}
+    missing = [f'"{name}":{value}' for name, value in whole.items() if name not in found]
+    if missing:
+        core = with_member(core, ",".join(missing))
+    return Answer(status, code, core, answer.details)
+
+
+def _wrong(why: str) -> BackendError:
+    return BackendError(f"REACH_RECEIPT {why}")
+
+
+def _is_canonical(status: str, code: str, core: str) -> bool:
+    start = f'{{"status":"{status}","code":"{code}","output":'
+    return bool(_PLAIN_CODE.fullmatch(code) and core.startswith(start) and _TAIL.search(core[-512:]))
+
+
+def _is_object(text: str) -> bool:
+    start = len(text) - len(text.lstrip(" \t\r\n"))
+    end = _value_end(text, start) if text.startswith("{", start) else None
+    return end is not None and _REST_IS_SPACE.match(text, end) is not None
+
+
+def _said(text: str, place: tuple[int, int]) -> object:
+    """The text that a short member is; False where it is none."""
+    start, end = place
+    try:
+        return json.loads(text[start:end]) if end - start <= 1_000 else False
+    except ValueError:
+        return False
+
+
+def _members(text: str) -> dict[str, tuple[int, int]] | None:
+    """Name -> where its value stands; None for no object, or names anything twice, in disguise, or not its maker's to say."""
+    found: dict[str, tuple[int, int]] = {}
+    opening = _OPENING.match(text)
+    if opening is not None and _END.match(text, opening.end()):
+        return found
+    at = opening
+    while at is not None:
+        key = _STRING.match(text, at.end())
+        colon = _COLON.match(text, key.end()) if key is not None else None
+        end = _value_end(text, colon.end()) if colon is not None else None
+        if key is None or colon is None or end is None:
+            return None
+        name = key[0][1:-1]
+        if name in found or name in _OURS or "\\" in name:
+            return None
+        found[name] = (colon.end(), end)
+        if _END.match(text, end):
+            return found
+        at = _COMMA.match(text, end)
+    return None
+
+
+def _value_end(text: str, at: int) -> int | None:
+    """Where the value that begins at `at` is over; None where none begins, or it has no end."""
+    if text.startswith('"', at):
+        found = _STRING.match(text, at)
+        return found.end() if found is not None else None
+    if text[at : at + 1] not in _CLOSER:
+        found = _SCALAR.match(text, at)
+        return found.end() if found is not None else None
+    opened: list[str] = []
+    for token in _STRUCTURE.finditer(text, at):
+        part = token[0]
+        if part in _CLOSER:
+            opened.append(_CLOSER[part])
+        elif part == '"':
+            return None  # a text without an end
+        elif not part.startswith('"'):
+            if opened.pop() != part:
+                return None
+            if not opened:
+                return token.end()
+    return None
