@@ -76,6 +76,9 @@ def test_the_rule_of_length_can_fail(path: str, lines: int, bad: bool) -> None:
         ("tests/helpers.py", True),
         ("reach/base.py", True),
         ("reach/codec.py", False),
+        ("reach/model/x.py", True),
+        ("tests/model/utils.py", True),
+        ("tests/model/x.py", False),
     ],
 )
 def test_the_rule_of_names_can_fail(path: str, bad: bool) -> None:

@@ -1,0 +1,86 @@
+"""Callers, who send, send again and cancel; and `due` with the clock: what happens because time passes."""
+
+from tests.model import due
+from tests.model.partition import AT_ONCE, AT_TOTAL, BY_DUE, FAULT
+from tests.model.scene import Scene, Steps, step
+from tests.model.world import FRESH, GRACE, NOBODY, OPEN, QUEUED, RUNNING, TOTAL_OVER, TTL_OVER, World
+
+CANCELS = (("cancel", 0, 1), ("stranger cancels", 1, 1), ("cancel round 2", 0, 2))
+
+
+class Callers(Scene):
+    """Caller 0 asks; the others are there where the scenario has the fault `another caller`."""
+
+    def of(self, world: World) -> Steps:
+        for caller, state in enumerate(world.callers):
+            text = f"caller {caller} sends round {self.setting.sends[caller].round}: "
+            if caller == 0 and not state.sent:
+                p = self.open(world)
+                p.submit(caller)
+                yield step(f"{text}XADD ingress", AT_ONCE, p)
+                continue
+            for p in self.may(world, "XADD doubled" if state.sent else "another caller"):
+                p.submit(caller)
+                yield step(f"{text}{'XADD ingress, once more' if state.sent else 'XADD ingress'}", FAULT, p)
+        for kind, sender, round in CANCELS:
+            for p in self.may(world, kind):
+                verdict = due.cancel(p, sender, round)
+                yield step(f"cancel of round {round} by sender {sender}: {verdict}", FAULT, p)
+
+
+class Clock(Scene):
+    """Time passes, and `due` runs: in a router, or for a caller about its own message."""
+
+    def of(self, world: World) -> Steps:
+        yield from self._passes(world)
+        for n, leg in enumerate(world.legs):
+            if leg.state not in OPEN:
+                continue
+            if world.time == TOTAL_OVER:
+                yield from self._total(world)
+                break
+            yield from self._visits(world, n)
+        if world.grace == GRACE:
+            p = self.open(world)
+            due.grace_over(p)
+            yield step("grace is over", BY_DUE, p)
+
+    def _passes(self, world: World) -> Steps:
+        if not any(leg.state in OPEN for leg in world.legs):
+            return
+        for kind, moment, text in (("ttl", TTL_OVER, "first_at passes"), ("total", TOTAL_OVER, "total_at passes")):
+            if world.time >= moment:
+                continue
+            for p in self.may(world, kind):
+                p.time = moment
+                yield step(text, FAULT, p)
+        if world.time < TOTAL_OVER and self.setting.within == AT_TOTAL:
+            p = self.open(world)
+            p.time = TOTAL_OVER
+            yield step("total_at passes", AT_TOTAL, p)
+
+    def _total(self, world: World) -> Steps:
+        if world.armed or "callers due" in self.setting.guards:
+            p = self.open(world)
+            due.total(p)
+            yield step("due: timeout.total", BY_DUE, p)
+
+    def _visits(self, world: World, n: int) -> Steps:
+        leg = world.legs[n]
+        undelivered = leg.state == QUEUED and any(x.hand == leg.hand and x.instance == NOBODY for x in world.inbox)
+        if undelivered and world.time == FRESH and not world.grace:
+            for p in self.may(world, "slow inbox"):
+                if due.visit(p, n) == "again":
+                    yield step(f"due: leg {n}, #{leg.hand} is not picked up in network_ms: again", FAULT, p)
+        elif world.armed:
+            p = self.open(world)
+            if verdict := due.visit(p, n):
+                yield step(f"due: leg {n}, {verdict}", BY_DUE, p)
+        if "caller" not in self.setting.guards:
+            p = self.open(world)
+            if verdict := due.visit(p, n, caller=True):
+                yield step(f"a caller's due: leg {n}, {verdict}", FAULT, p)
+        if leg.state == RUNNING and not world.grace:
+            for p in self.may(world, "handler hangs"):
+                due.overdue(p, n)
+                yield step(f"due: leg {n}, timeout.processing, returned", FAULT, p)

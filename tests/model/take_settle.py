@@ -1,0 +1,178 @@
+"""The agent's steps: take (Lua: take, offering), settle, renew; and close_inbox, which takes an agent's work from it."""
+
+from tests.model.partition import Partition
+from tests.model.world import (
+    DONE,
+    EXPIRED,
+    FRESH,
+    NOBODY,
+    PLAIN,
+    QUEUED,
+    RUNNING,
+    SUCCESS,
+    TICK_OLD,
+    TOTAL_OVER,
+    Leg,
+    Letter,
+    Work,
+)
+
+STALE, UNKNOWN = "stale", "unknown"
+
+
+# ---------------------------------------------------------------------- take
+def take(p: Partition, letter: Letter, instance: int, *, resumed: bool, reply: bool) -> str:
+    """Offer one entry to an instance, by XREADGROUP or `resumed` from what is pending to it. `reply` False: it never hears of it."""
+    leg = p.leg(letter.leg)
+    named = leg is not None and leg.hand == letter.hand
+    mine = (
+        named
+        and leg is not None
+        and (leg.state == QUEUED or (resumed and leg.state == RUNNING and leg.instance == instance))
+    )
+    if leg is not None and not p.on("take"):
+        mine = True
+    if leg is None or not mine:
+        if named and leg is not None and leg.state == RUNNING and p.on("leave"):
+            _pass_on(p, letter, leg.instance)
+            return "runs elsewhere, given back"
+        p.drop(letter.hand, letter.agent)
+        return "not its hand, deleted"
+    late = p.time == TOTAL_OVER or (p.time != FRESH and not leg.handed)
+    if late and p.on("take late"):
+        p.drop(letter.hand, letter.agent)
+        p.close(letter.leg, EXPIRED, retryable=True)
+        return "expired"
+    if not (letter.body or p.env):
+        p.drop(letter.hand, letter.agent)
+        p.lose(letter.leg)
+        return "bytes lost"
+    held = [work for work in p.works if (work.hand, work.instance) == (letter.hand, instance)]
+    if held and not resumed and p.on("adopt"):
+        reply = False
+        p.works = [work._replace(over=False) if work in held else work for work in p.works]
+    else:
+        if held:
+            p.blame("an instance is given what it has already")
+        _start(p, letter, leg, late=late)
+    if leg.state == QUEUED:
+        p.become(letter.leg, RUNNING, instance=instance, handed=True)
+    else:
+        p.note(letter.leg, instance=instance, handed=True)
+    _pass_on(p, letter, instance)
+    if reply:
+        p.works.append(Work(letter.leg, letter.hand, letter.agent, instance))
+    return "runs"
+
+
+def plain_read(p: Partition, letter: Letter) -> None:
+    """XREADGROUP by an agent without scripts: the ledger still has the leg as queued."""
+    leg = p.leg(letter.leg)
+    if leg is not None:
+        _start(p, letter, leg, late=False)
+    _pass_on(p, letter, PLAIN)
+    p.works.append(Work(letter.leg, letter.hand, letter.agent, PLAIN))
+
+
+def _pass_on(p: Partition, letter: Letter, instance: int) -> None:
+    p.inbox.remove(letter)
+    p.inbox.append(letter._replace(instance=instance))
+
+
+def renew(p: Partition, work: Work) -> bool:
+    """XCLAIM JUSTID of one entry; False: it is pending to nobody any more, the handler is cancelled."""
+    p.works.remove(work)
+    for letter in p.inbox:
+        if (letter.hand, letter.agent) == (work.hand, work.agent) and letter.instance != NOBODY:
+            _pass_on(p, letter, work.instance)
+            leg = p.leg(work.leg)
+            known = leg is not None and leg.hand == work.hand and leg.instance in {work.instance, NOBODY}
+            p.works.append(work._replace(over=work.over and not known))
+            return True
+    return False
+
+
+def _start(p: Partition, letter: Letter, leg: Leg, *, late: bool) -> None:
+    """What must hold at the moment in which a handler starts."""
+    n = letter.leg
+    if p.ended[n]:
+        p.blame("a handler starts after the terminal receipt")
+    if p.head is not None and p.head.sender == 0 and p.cancelled >= p.head.round:
+        p.blame("a handler starts after an accepted cancel")
+    if any(work.leg == n and work.lives for work in p.works):
+        p.blame("two live holders at once")
+    if late:
+        p.blame("a message is handed over after its expiry")
+
+
+# ---------------------------------------------------------------------- settle
+def settle(p: Partition, about: tuple[int, int, int], instance: int, outcome: int) -> str:
+    """Write a result. `about`: leg, hand, agent; `instance` NOBODY: applied by a router for a plain reader."""
+    n, hand, agent = about
+    leg = p.leg(n)
+    if leg is None:
+        p.drop(hand, agent)
+        return UNKNOWN
+    if (leg.hand != hand and p.on("hand")) or leg.agent != agent:
+        p.drop(hand, agent)
+        return STALE
+    mine = instance in {NOBODY, leg.instance} or not p.on("instance")
+    if not ((leg.state == RUNNING and mine) or leg.state == QUEUED):
+        return "done" if leg.settled and mine and p.on("repeat") else STALE
+    if leg.hand != hand:
+        p.blame("the result of an older hand is accepted")
+    if any(w.leg == n and w.hand == leg.hand and w.lives and w.instance != (instance or PLAIN) for w in p.works):
+        p.blame("a result is accepted that is not the live holder's")
+    if leg.state == QUEUED:
+        letter = p.letter(leg)
+        p.note(n, instance=instance or (letter.instance if letter else NOBODY), handed=True)
+    if p.time == TOTAL_OVER:
+        if p.on("settle late"):
+            p.close(n, EXPIRED, retryable=True)
+            return STALE
+        p.blame("a result is accepted after total")
+    if outcome == SUCCESS:
+        p.close(n, DONE, settled=True)
+    elif p.back(n, burn=outcome != 3):
+        p.note(n, settled=True)
+    return "done"
+
+
+# ---------------------------------------------------------------------- leases
+def lease_over(p: Partition, letter: Letter) -> bool:
+    """Whether nobody has renewed a pending entry for 15 s: its process is dead, has stopped, or does not know that it has it."""
+    if letter.instance == NOBODY:
+        return False
+    return all(work.over for work in p.works if (work.hand, work.agent) == (letter.hand, letter.agent))
+
+
+def outage_over(p: Partition, letter: Letter) -> bool:
+    """Whether an outage makes it look so: nobody could renew."""
+    return p.grace == TICK_OLD and letter.instance != NOBODY
+
+
+def robbed(p: Partition, letter: Letter) -> None:
+    """A pending entry is taken from its holder."""
+    for k, work in enumerate(p.works):
+        if (work.hand, work.agent) == (letter.hand, letter.agent):
+            if not work.over:
+                p.blame("a live holder loses its work")
+            p.works[k] = work._replace(over=True)
+
+
+# ---------------------------------------------------------------------- close_inbox
+def close_inbox(p: Partition, agent: int) -> str:
+    """Move what nobody reads or renews to the internal door; delete the lanes when nothing is pending."""
+    for letter in [x for x in p.inbox if x.agent == agent]:
+        pending = letter.instance != NOBODY
+        if pending and not lease_over(p, letter) and p.on("lease"):
+            continue
+        robbed(p, letter)
+        leg = p.leg(letter.leg)
+        if leg is not None and leg.hand == letter.hand and leg.state in {QUEUED, RUNNING}:
+            p.back(letter.leg, burn=pending)
+        p.drop(letter.hand, agent)
+    if any(x.agent == agent for x in p.inbox):
+        return "something is pending"
+    p.gone[agent] = True
+    return "gone"
