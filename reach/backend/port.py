@@ -156,8 +156,8 @@ class Backend(Protocol):
         ...
 
     # ---------------------------------------------------------------- the agent's side
-    async def open_inbox(self, partition: int, agent_id: str) -> None:
-        """Make the three lanes and their groups at id 0. Again: nothing."""
+    async def open_inbox(self, partition: int, agent_id: str) -> bool:
+        """Make the three lanes and their groups at id 0. True: one had to be made. Again: False."""
         ...
 
     async def close_inbox(self, partition: int, agent_id: str) -> bool:

@@ -7,7 +7,7 @@ the way comes again, and comes to nobody twice.
 import asyncio
 import logging
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from reach.backend.port import Backend
@@ -60,7 +60,16 @@ class Inbox:
     name = "settle"
     interval_ms = 0
 
-    def __init__(self, backend: Backend, agent_id: str, instance_id: str, clock: Clock) -> None:
+    def __init__(
+        self,
+        backend: Backend,
+        agent_id: str,
+        instance_id: str,
+        clock: Clock,
+        on_gone: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`on_gone` hears when lanes were missing: the server may have forgotten more than them."""
+        self._on_gone = on_gone
         self.agent_id = agent_id
         self.instance_id = instance_id
         self._backend = backend
@@ -104,6 +113,7 @@ class Inbox:
         return taken
 
     async def _take_from(self, partition: int, free: int) -> None:
+        gone = False
         for _ in range(2):
             unsure = partition in self._unsure
             held = self._held_in(partition) if unsure else None
@@ -111,10 +121,14 @@ class Inbox:
             if not result.gone:
                 break
             log.warning("inbox gone", extra={"agent": self.agent_id, "partition": partition})
+            gone = True
             await self._backend.open_inbox(partition, self.agent_id)
+            self._on_gone()
         else:
             return
-        if unsure and not result.more:
+        if gone:  # what was pending to us is so only now that the new group has given it out again
+            self._unsure.add(partition)
+        elif unsure and not result.more:
             self._unsure.discard(partition)
         self._turn += len(result.taken)
         with self._lock:

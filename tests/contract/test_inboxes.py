@@ -36,6 +36,56 @@ async def test_a_lost_group_begins_at_zero(drive: Drive) -> None:
     assert (await drive.taken()).msg_id == msg_id
 
 
+async def test_opening_tells_whether_something_had_to_be_made(drive: Drive) -> None:
+    assert await drive.backend.open_inbox(0, "a2") is True
+    assert await drive.backend.open_inbox(0, "a2") is False
+    for spoil in (drive.place.delete, drive.place.spoil, lambda key: drive.place.drop_group(key, GROUP_AGENT)):
+        await spoil(KEYS.inbox(0, "a2", "low"))
+        assert await drive.backend.open_inbox(0, "a2") is True
+        assert await drive.backend.open_inbox(0, "a2") is False
+
+
+async def test_a_send_makes_a_lost_group_anew(drive: Drive) -> None:
+    before = await drive.sent()
+    await drive.place.drop_group(INBOX, GROUP_AGENT)
+    after = await drive.sent()
+    assert [taken.msg_id for taken in await drive.take()] == [before, after]
+
+
+async def test_due_makes_a_lost_group_anew_for_what_lies_there(drive: Drive) -> None:
+    msg_id = await drive.sent(network_ms=1_000)
+    await drive.place.drop_group(INBOX, GROUP_AGENT)
+    await drive.place.pass_time(1_001)
+    await drive.backend.due(0)
+    assert (await drive.leg(msg_id)).state is LegState.QUEUED
+    assert (await drive.taken()).msg_id == msg_id
+
+
+async def test_what_runs_survives_the_loss_of_its_group(drive: Drive) -> None:
+    """The new group gives it out again: it is its holder's as before, whoever takes it."""
+    taken = await drive.running()
+    await drive.place.drop_group(INBOX, GROUP_AGENT)
+    assert await drive.backend.renew(0, AGENT, "i1", {"normal": [taken.hand]}) == set()
+    await drive.backend.open_inbox(0, AGENT)
+    assert await drive.take("i2") == []
+    assert [(row.id, row.consumer) for row in await drive.place.pending(INBOX, GROUP_AGENT)] == [(taken.hand, "i1")]
+    assert await drive.backend.renew(0, AGENT, "i1", {"normal": [taken.hand]}) == {taken.hand}
+    (again,) = (await drive.backend.take(0, AGENT, "i1", 10, [])).taken  # it has lost it: it comes again
+    assert (again.msg_id, again.hand, again.attempt, again.envelope) == (taken.msg_id, taken.hand, 1, ENVELOPE)
+    assert await drive.settle(again, success()) == "done"
+    assert await drive.inbox() == []
+
+
+async def test_an_entry_of_another_lane_is_not_taken_for_what_runs(drive: Drive) -> None:
+    taken = await drive.running()
+    fields = {b"m": taken.msg_id.encode(), b"l": b"0", b"e": b"{}"}
+    low = KEYS.inbox(0, AGENT, "low")
+    await drive.place.append(low, {name.decode(): value for name, value in fields.items()}, taken.hand)
+    assert await drive.take("i2") == []
+    assert await drive.place.entries(low) == []
+    assert await drive.settle(taken, success()) == "done"
+
+
 async def test_an_empty_inbox_is_closed_at_once(drive: Drive) -> None:
     assert await drive.backend.close_inbox(0, AGENT) is True
     assert await lanes(drive) == {"none"}

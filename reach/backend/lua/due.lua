@@ -5,6 +5,7 @@
 -- RETURNS now, more 0|1, next moment or 0, grace_until, the caller's deadline or 0, then a list per leg: msg_id, leg, what, agent, instance, attempt, code
 -- REPEAT nothing, until the next moment
 -- INCLUDE start
+-- INCLUDE lanes
 -- INCLUDE record
 -- INCLUDE closing
 -- INCLUDE giving_back

@@ -5,11 +5,15 @@
 -- RETURNS how many groups were made
 -- REPEAT 0
 -- INCLUDE start
+-- INCLUDE lanes
 local made = 0
 for _, lane in ipairs({'high', 'normal', 'low'}) do
   local key = P .. 'inbox:' .. ARGV[1] .. ':' .. lane
-  if call('TYPE', key).ok ~= 'stream' then call('DEL', key) end
-  local v = redis.pcall('XGROUP', 'CREATE', key, 'agent', '0', 'MKSTREAM')
-  if not v.err then made = made + 1 end
+  local there, healed = readable(key)
+  if not there then
+    call('DEL', key)
+    call('XGROUP', 'CREATE', key, 'agent', '0', 'MKSTREAM')
+  end
+  if healed or not there then made = made + 1 end
 end
 return made

@@ -9,6 +9,7 @@
 -- REPEAT skipped for what is acknowledged already, also for what failed after it and was kept among the dead letters; nothing is written twice
 -- INCLUDE start
 local n, max_dead = number(ARGV[1]), number(ARGV[2])
+-- INCLUDE lanes
 -- INCLUDE record
 -- INCLUDE closing
 -- INCLUDE giving_back

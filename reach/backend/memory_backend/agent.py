@@ -10,8 +10,8 @@ from reach.backend.steps import Settlement, SettleVerdict, TakeResult
 class AgentSide(Side):
     """What an agent does; see `reach.backend.port` for what each method promises."""
 
-    async def open_inbox(self, partition: int, agent_id: str) -> None:
-        await self._step("open_inbox", lambda: inboxes.open_inbox(self._partition(partition), agent_id))
+    async def open_inbox(self, partition: int, agent_id: str) -> bool:
+        return await self._step("open_inbox", lambda: inboxes.open_inbox(self._partition(partition), agent_id))
 
     async def close_inbox(self, partition: int, agent_id: str) -> bool:
         return await self._step("close_inbox", lambda: inboxes.close_inbox(self._partition(partition), agent_id))

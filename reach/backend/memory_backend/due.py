@@ -117,6 +117,7 @@ class _Round:
         if leg.state in {LegState.QUEUED, LegState.RUNNING}:
             if leg.state == LegState.RUNNING or part.inbox_entry(record, number) is None:
                 return self._lost(msg_id, record, number, "gone", "agent.lost")
+            part.make_readable(leg.agent, record.head.lane)  # where the group was lost, nobody could take it
             if part.now_ms < self.grace_until_ms:
                 return self.grace_until_ms
         if leg.state == LegState.WAITING and leg.until_ms > part.now_ms:

@@ -12,11 +12,14 @@ from reach.envelope.ledger import LegState
 MAX_MOVES_A_CALL = 500
 
 
-def open_inbox(part: Partition, agent: str) -> None:
-    """Make the three lanes and their groups, at id 0 so that nothing that was sent before is missed."""
-    for _, key in part.lanes(agent):
+def open_inbox(part: Partition, agent: str) -> bool:
+    """Make the three lanes and their groups, at id 0 so that nothing that was sent before is missed. True: one had to be made."""
+    made = False
+    for lane, key in part.lanes(agent):
         part.store.clear_wrong(key, "stream")
+        made = made or part.readers(agent, lane) is None
         part.store.make_stream(key).make_group(GROUP_AGENT)
+    return made
 
 
 def close_inbox(part: Partition, agent: str) -> bool:

@@ -104,6 +104,14 @@ class Partition:
         stream = self.inbox(agent, lane)
         return stream.group(GROUP_AGENT) if stream is not None else None
 
+    def make_readable(self, agent: str, lane: str) -> bool:
+        """Make the group of a lane that has lost it, at its start so that nothing in it is missed. False: there is no such lane."""
+        stream = self.inbox(agent, lane)
+        if stream is None:
+            return False
+        stream.make_group(GROUP_AGENT)
+        return True
+
     def inbox_entry(self, record: MessageRecord, number: int) -> Fields | None:
         """The inbox entry that the leg's hand names."""
         leg = record.legs[number]

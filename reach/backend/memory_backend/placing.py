@@ -19,11 +19,11 @@ from reach.errors import BackendError
 
 
 def obstacle(part: Partition, head: Head, plan: Plan) -> Literal["", "gone", "full"]:
-    """Why the plan cannot be carried out, looked at before anything is written; "" = it can."""
+    """Why the plan cannot be carried out, looked at before anything is written (but for a group that was lost); "" = it can."""
     if plan.act not in {"deliver", "move"}:
         return ""
     inbox = part.inbox(plan.agent, head.lane)
-    if inbox is None:
+    if inbox is None or not part.make_readable(plan.agent, head.lane):
         return "gone"
     return "full" if 0 < plan.max_inbox <= len(inbox) else ""
 

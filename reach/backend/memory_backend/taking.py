@@ -8,7 +8,7 @@ from reach.backend.memory_backend.partition import AHEAD_MS, Partition
 from reach.backend.memory_backend.store import MessageRecord
 from reach.backend.memory_backend.streams import Entry, Fields, Group, format_id, parse_id
 from reach.backend.steps import Taken, TakeResult
-from reach.envelope.ledger import LegState
+from reach.envelope.ledger import Leg, LegState
 
 MAX_TAKEN = 100
 MAX_TAKEN_BYTES = 1 << 20
@@ -93,6 +93,11 @@ def _offer(part: Partition, agent: str, instance: str, lane: str, entry: Entry, 
     hand, fields = entry
     msg_id, number, record = _named(part, fields)
     leg = record.legs.get(number) if record is not None else None
+    if record is not None and leg is not None and not resumed and _runs(record, leg, lane, hand):
+        group = part.readers(agent, lane)
+        if group is not None:
+            group.claim(leg.instance, [hand], part.now_ms)
+        return 0
     mine = (
         leg is not None
         and leg.hand == hand
@@ -138,6 +143,15 @@ def _offer(part: Partition, agent: str, instance: str, lane: str, entry: Entry, 
         total_at_ms=head.total_at_ms,
         processing_ms=head.processing_ms,
     )
+
+
+def _runs(record: MessageRecord, leg: Leg, lane: str, hand: str) -> bool:
+    """Whether somebody runs it: only a lane that has lost its group gives an entry out twice.
+
+    It is again pending to that instance, which renews it, or not.
+    """
+    at_work = leg.state == LegState.RUNNING and bool(leg.instance)
+    return at_work and leg.hand == hand and lane == record.head.lane
 
 
 def _named(part: Partition, fields: Fields) -> tuple[str, int, MessageRecord | None]:

@@ -16,8 +16,9 @@ MAX_SETTLED = 100
 class AgentSide(Side):
     """What an agent does; see `reach.backend.port` for what each method promises."""
 
-    async def open_inbox(self, partition: int, agent_id: str) -> None:
-        await self._link.run(script("open_inbox"), self._keys.due(partition), agent_id)
+    async def open_inbox(self, partition: int, agent_id: str) -> bool:
+        made = await self._link.run(script("open_inbox"), self._keys.due(partition), agent_id)
+        return bool(made > 0)
 
     async def close_inbox(self, partition: int, agent_id: str) -> bool:
         left = await self._link.run(script("close_inbox"), self._keys.due(partition), agent_id)

@@ -12,6 +12,11 @@ local function offer(lane, entry, resumed)
   local l = number(f.l)
   local L = r and not r.head.tomb and leg(r, l)
   local mine = L and L.h == id and (L.st == 'queued' or (resumed and L.st == 'running' and L.i == instance))
+  if L and L.h == id and L.st == 'running' and not resumed and (L.i or '') ~= '' and lane.name == r.head.la then
+    -- Only a lane that has lost its group gives an entry out twice: it is again pending to whoever runs it, who renews it, or not.
+    redis.pcall('XCLAIM', lane.key, 'agent', L.i, 0, id, 'JUSTID')
+    return
+  end
   local late = mine and (now >= r.head.ta or (not L.f and now >= r.head.fa))
   local e = f.e or (mine and redis.pcall('GET', P .. 'env:' .. f.m))
   if mine and not late and type(e) == 'string' then

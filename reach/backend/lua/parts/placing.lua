@@ -1,11 +1,11 @@
--- Carries out a plan for a leg: deliver, delay, finish. Needs record, closing, giving_back; `max_dead` from route.
+-- Carries out a plan for a leg: deliver, delay, finish. Needs lanes, record, closing, giving_back; `max_dead` from route.
 
--- Looked at before anything is written: nil, or why the plan cannot be carried out.
+-- Looked at before anything is written (but for a group that was lost): nil, or why the plan cannot be carried out.
 local function obstacle(r, p)
   if p.act ~= 'deliver' and p.act ~= 'move' then return nil end
   local key = inbox(r, p.agent)
-  local n = call('EXISTS', key) == 1 and redis.pcall('XLEN', key)
-  if type(n) ~= 'number' then return 'gone' end
+  if not readable(key) then return 'gone' end
+  local n = call('XLEN', key)
   local max = p.max_inbox or 0
   return max > 0 and n >= max and 'full' or nil
 end

@@ -1,4 +1,4 @@
--- What is due of one leg. Answers the next moment, nil when the leg has ended. Needs giving_back; `grace_until`, `note` from due.
+-- What is due of one leg. Answers the next moment, nil when the leg has ended. Needs lanes, giving_back; `grace_until`, `note` from due.
 local GAPS = {3000, 6000, 12000}
 
 local function holder_of(r, L)
@@ -59,6 +59,7 @@ local function visit(r, l, L)
   if L.st == 'queued' or L.st == 'running' then
     local entry = redis.pcall('XRANGE', inbox(r, L.a), L.h, L.h)
     if L.st == 'running' or entry.err or #entry == 0 then return lost(r, l, L, false, 'gone', 'agent.lost') end
+    readable(inbox(r, L.a)) -- where the group was lost, nobody could take it
     if now < grace_until then return grace_until end
   end
   if L.st == 'waiting' and (L.u or 0) > now then return L.u end
