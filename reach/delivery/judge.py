@@ -61,6 +61,7 @@ class Case(msgspec.Struct):
     decision: Decision | None = None
     tries: int = 0
     replies_to: str = ""
+    reopened: frozenset[str] = frozenset()  # agents whose inbox was opened for this case
 
     @property
     def leg(self) -> Leg | None:

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from itertools import islice
 
 from reach.backend.port import Backend
-from reach.backend.steps import Again, Decision, Record, Refuse, RouteResult, Send, WorkEntry
+from reach.backend.steps import Again, Decision, Plan, Record, Refuse, RouteResult, Send, WorkEntry
 from reach.clock import Clock, SystemClock
 from reach.delivery.judge import Case, Judge, Reference, read_reference
 from reach.delivery.on_behalf import OnBehalf
@@ -36,7 +36,7 @@ class Router:
 
     `now_ms` is the time of Redis, known once `ready` has returned; no clock of this machine decides anything. `ready` is awaited before
     anything is read: an index that has not been loaded knows nobody, and would have every message wait or end. `on_wait` is told when
-    something will be due in less than a second.
+    something will be due in less than a second. `reopen` (partition, agent) is asked for an inbox that is gone; True: it is there again.
     """
 
     name = "router"
@@ -53,6 +53,7 @@ class Router:
         now_ms: Callable[[], int],
         ready: Callable[[], Awaitable[None]] | None = None,
         on_wait: Callable[[int], None] | None = None,
+        reopen: Callable[[int, str], Awaitable[bool]] | None = None,
         max_batch: int = MAX_BATCH,
         block_ms: int = READ_BLOCK_MS,
         clock: Clock | None = None,
@@ -60,7 +61,7 @@ class Router:
         self._backend, self._judge, self._trail = backend, judge, trail
         self._worker = worker
         self._partitions = tuple(partitions)
-        self._now_ms, self._ready, self._on_wait = now_ms, ready, on_wait
+        self._now_ms, self._ready, self._on_wait, self._reopen = now_ms, ready, on_wait, reopen
         self._max_batch = min(max(max_batch, 1), MAX_BATCH)
         self._block_ms = block_ms
         self._clock: Clock = clock or SystemClock()
@@ -213,7 +214,8 @@ class Router:
             cases = []
             for case, result in zip(kept, results, strict=True):
                 if result.verdict in {"full", "gone", "changed"}:
-                    _note_unfit(case, result)
+                    if result.verdict != "gone" or not await self._reopened(partition, case):
+                        _note_unfit(case, result)
                     case.tries += 1
                     cases.append(case)
                 elif result.verdict == "error":
@@ -221,6 +223,15 @@ class Router:
                 elif result.verdict == "done":
                     self._trail.routed(case, result, mark, decided_us)
                     self._tell_wait(case)
+
+    async def _reopened(self, partition: int, case: Case) -> bool:
+        """Whether the inboxes that this decision is about may have been gone and are there now. Each is opened once for a case."""
+        agents = {plan.agent for plan in _plans(case.decision) if plan.act in {"deliver", "move"}}
+        if self._reopen is None or agents <= case.reopened:
+            return False
+        fresh, case.reopened = sorted(agents - case.reopened), case.reopened | agents
+        opened = [await self._reopen(partition, agent_id) for agent_id in fresh]
+        return all(opened)
 
     def _tell_wait(self, case: Case) -> None:
         """Whoever looks at what is due once a second would be late for this."""
@@ -315,10 +326,14 @@ def soonest_ms(decision: Decision | None) -> int:
 
 def _note_unfit(case: Case, result: RouteResult) -> None:
     """Remember whose inbox could not take it, so that the next choice is another one."""
-    decision = case.decision
-    if result.verdict not in {"full", "gone"} or decision is None or isinstance(decision, Refuse):
+    if result.verdict not in {"full", "gone"}:
         return
-    plans = decision.plans if isinstance(decision, Send) else (decision.plan,)
-    for plan in plans:
+    for plan in _plans(case.decision):
         if plan.act in {"deliver", "move"}:
             case.unfit = {**case.unfit, plan.agent: "full" if result.verdict == "full" else "gone"}
+
+
+def _plans(decision: Decision | None) -> Sequence[Plan]:
+    if isinstance(decision, Send):
+        return decision.plans
+    return (decision.plan,) if isinstance(decision, Again) else ()

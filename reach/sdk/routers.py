@@ -10,6 +10,7 @@ from reach.delivery.judge import Judge
 from reach.delivery.router import MAX_BATCH, Router
 from reach.delivery.trail import Trail
 from reach.envelope.codec import DEFAULT_MAX_BYTES
+from reach.registry.opener import Opener
 from reach.registry.reaper import Reaper
 from reach.registry.registrar import Registrar
 from reach.registry.watcher import Complaints, Watcher
@@ -46,6 +47,7 @@ def router_services(
         rng=rng,
         max_envelope_bytes=max_envelope_bytes,
     )
+    opener = Opener(backend, index, worker_id, watcher.now_ms)
     due = DueService(backend, trail, partitions, clock=clock)
     router = Router(
         backend,
@@ -56,6 +58,7 @@ def router_services(
         now_ms=watcher.now_ms,
         ready=watcher.wait_loaded,
         on_wait=due.nudge,
+        reopen=opener.reopen,
         max_batch=max_batch,
         clock=clock,
     )
@@ -66,4 +69,5 @@ def router_services(
         due,
         Registrar(backend, worker_id, trail.cancelled),
         Reaper(backend, worker_id, clock=clock),
+        opener,
     ]
