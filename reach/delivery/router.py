@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from itertools import islice
 
 from reach.backend.port import Backend
-from reach.backend.steps import Again, Decision, Plan, Record, Refuse, RouteResult, Send, WorkEntry
+from reach.backend.steps import Again, Decision, Plan, Record, RouteResult, Send, WorkEntry
 from reach.clock import Clock, SystemClock
 from reach.delivery.judge import Case, Judge, Reference, read_reference
 from reach.delivery.on_behalf import OnBehalf
