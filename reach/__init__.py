@@ -26,6 +26,8 @@ from reach.sdk.handle import Handle, LegStatus, MessageStatus
 from reach.sdk.outcome import Reject, Result, Retry
 from reach.sdk.pending import Progress
 from reach.sdk.receipts import Receipt, Receipts
+from reach.sdk.sync import SyncReach
+from reach.sdk.sync_handles import SyncGroup, SyncHandle
 
 __all__ = [
     "Agent",
@@ -56,5 +58,8 @@ __all__ = [
     "Result",
     "Retry",
     "Status",
+    "SyncGroup",
+    "SyncHandle",
+    "SyncReach",
     "Timeout",
 ]

@@ -159,10 +159,12 @@ class Reach(Sending):
 
     async def close(self) -> None:
         """Stop reading, end what is still waited for, disconnect. Twice is once."""
-        await self._exchange.close()
-        if self._own:
-            await self.backend.close()
-        await self._stack.aclose()
+        try:
+            await self._exchange.close()
+        finally:  # also where that was cut off: no connection stays
+            if self._own:
+                await self.backend.close()
+            await self._stack.aclose()
 
     async def __aenter__(self) -> Self:
         return self

@@ -3,7 +3,8 @@
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Sequence
 from typing import Any, Generic, TypeVar
 
-from reach.errors import ReachError
+from reach.errors import ReachError, Timeout
+from reach.sdk.durations import Duration, maybe_ms
 from reach.sdk.exchange import Exchange
 from reach.sdk.pending import Pending, Waiters
 from reach.sdk.receipts import Receipt, Receipts, receipt_of
@@ -33,12 +34,38 @@ class Group(Generic[T]):
             pending.done.add_done_callback(lambda _, n=n: self._ended(n))  # type: ignore[misc]
 
     def __await__(self) -> Generator[Any, None, Receipts[T]]:
-        """Wait until every leg has ended: the receipts in the order of the targets, then of the legs.
+        """As `receipts`, for as long as it takes."""
+        return self.receipts().__await__()
+
+    async def receipts(self, timeout: Duration | None = None) -> Receipts[T]:
+        """Wait until every leg has ended: the receipts in the order of the targets, then of the legs. Cancelling is safe.
+
+        Args:
+            timeout: How long to wait here; the messages go on. None: until all have ended, which they do by their own deadline.
 
         Raises:
+            Timeout: They have not ended within `timeout`.
             BackendError, ConfigError, ValueError, TypeError: As `request`; what could be sent goes on.
         """
-        return self._all().__await__()
+        ms = maybe_ms(timeout, "timeout", least=0)
+        over = ms == 0
+
+        def wake() -> None:
+            nonlocal over
+            over = True
+            self._waiters.wake()
+
+        cancel = self._exchange.clock.call_later(ms, wake) if ms else None
+        try:
+            while self._under_way:
+                if over:
+                    text = f"{self._open} of {len(self._pendings)} messages have not ended within {ms} ms; they go on"
+                    raise Timeout(text, code="wait.over")
+                await self._waiters.wait()
+        finally:
+            if cancel is not None:
+                cancel()
+        return Receipts(receipt for _, receipt in sorted(self._receipts.items(), key=lambda item: item[0]))
 
     async def __aiter__(self) -> AsyncIterator[Receipt[T]]:
         """Each receipt as it comes. Raises as awaiting does."""
@@ -53,11 +80,6 @@ class Group(Generic[T]):
             if not self._under_way:
                 return
             await self._waiters.wait()
-
-    async def _all(self) -> Receipts[T]:
-        while self._under_way:
-            await self._waiters.wait()
-        return Receipts(receipt for _, receipt in sorted(self._receipts.items(), key=lambda item: item[0]))
 
     @property
     def _under_way(self) -> bool:

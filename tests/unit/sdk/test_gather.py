@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from reach import Agent, BackendDenied, ConfigError, Context, Receipts, Status
+from reach import Agent, BackendDenied, ConfigError, Context, Receipts, Status, Timeout
 from reach.testing import TestReach
 from tests.unit.sdk.shops import client_of
 
@@ -144,6 +144,22 @@ async def test_what_a_client_may_not_do_is_raised_to_who_waits() -> None:
         with pytest.raises(ValueError, match="ttl"):
             await group
         assert bus.reach.outstanding == 0
+
+
+async def test_a_wait_may_end_before_the_group() -> None:
+    crew = Crew("a", "b")
+    crew.let("a")
+    async with TestReach(*crew.agents) as bus:
+        group = bus.gather(["a", "b"])
+        with pytest.raises(Timeout) as caught:
+            await group.receipts(0)
+        waiting = asyncio.create_task(group.receipts(1))
+        await bus.advance(1)
+        with pytest.raises(Timeout):
+            await waiting
+        assert (caught.value.code, caught.value.retryable) == ("wait.over", True)
+        crew.let("b")
+        assert [r.output for r in await group.receipts(1)] == ["a", "b"]
 
 
 async def test_closing_the_client_ends_a_group() -> None:

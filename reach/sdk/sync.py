@@ -1,0 +1,164 @@
+"""The client for programs without an event loop: the same calls, which wait."""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Literal, Self, TypeVar, Unpack, overload
+
+from reach import ids
+from reach.envelope.message import Scope
+from reach.sdk.client import Embeddable, Reach
+from reach.sdk.gathering import Group
+from reach.sdk.handle import Handle
+from reach.sdk.loop_thread import LoopThread
+from reach.sdk.options import Options
+from reach.sdk.receipts import Receipt, Receipts
+from reach.sdk.sync_handles import SyncGroup, SyncHandle
+from reach.settings import DEFAULT_URL
+
+T = TypeVar("T")
+
+
+class SyncReach:
+    """`Reach` for programs without an event loop. Safe for many threads; close it, or use it with `with`.
+
+    It lives in a thread of its own. Ctrl-C ends the call that waits, and the message goes on. A process that was forked opens its own;
+    in a thread whose event loop runs (also in a notebook) it refuses, since it would stop that loop: there `Reach` is at home.
+    """
+
+    def __init__(self, open_it: Callable[[], AbstractAsyncContextManager[Reach]]) -> None:
+        """Use `SyncReach.connect` or `SyncReach.embedded`."""
+        self._thread = LoopThread(open_it, "reach-sync")
+        self._reach = self._thread.value
+
+    @classmethod
+    def connect(cls, url: str = DEFAULT_URL, env: str = ids.DEFAULT_ENV, agent_id: str | None = None) -> Self:
+        """Connect: `with SyncReach.connect(...) as reach:`, or close it yourself. Arguments as `Reach.connect`.
+
+        Raises:
+            ConfigError: The URL, the env or the agent_id cannot be used, or an event loop runs in this thread.
+            BackendUnavailable: Redis cannot be reached.
+        """
+        return cls(lambda: Reach.connect(url, env, agent_id))
+
+    @classmethod
+    def embedded(cls, *agents: Embeddable, env: str = ids.DEFAULT_ENV, agent_id: str | None = None) -> Self:
+        """A router, these agents and a client in this process: as `Reach.embedded`.
+
+        Raises:
+            ConfigError: The env or the agent_id cannot be used, or an event loop runs in this thread.
+            RegistrationRefused: An agent's declaration was refused.
+        """
+        return cls(lambda: Reach.embedded(*agents, env=env, agent_id=agent_id))
+
+    def close(self) -> None:
+        """End what is still waited for, disconnect, and end the thread, within 5 s. Twice is once; nothing in the child of a fork."""
+        self._thread.stop()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    @property
+    def env(self) -> str:
+        """The environment."""
+        return self._reach.env
+
+    @property
+    def agent_id(self) -> str:
+        """Who sends; made up where none was given."""
+        return self._reach.agent_id
+
+    @property
+    def outstanding(self) -> int:
+        """How many messages this client waits for."""
+        return self._reach.outstanding
+
+    @overload
+    def request(
+        self, target: str, body: object = None, *, scope: Literal["one"] = "one", **options: Unpack[Options]
+    ) -> Receipt[Any]: ...
+    @overload
+    def request(
+        self,
+        target: str,
+        body: object = None,
+        *,
+        returns: type[T],
+        scope: Literal["one"] = "one",
+        **options: Unpack[Options],
+    ) -> Receipt[T]: ...
+    @overload
+    def request(
+        self, target: str, body: object = None, *, scope: Literal["all"], **options: Unpack[Options]
+    ) -> Receipts[Any]: ...
+    @overload
+    def request(
+        self, target: str, body: object = None, *, returns: type[T], scope: Literal["all"], **options: Unpack[Options]
+    ) -> Receipts[T]: ...
+    def request(
+        self, target: str, body: object = None, *, returns: Any = Any, scope: Scope = "one", **options: Unpack[Options]
+    ) -> Receipt[Any] | Receipts[Any]:
+        """Send and wait for the end, at most `timeout` + 250 ms. Never raises for a result. Arguments and errors as `Reach.request`."""
+        if scope == "all":
+            return self._thread.call(lambda: self._reach.request(target, body, returns=returns, scope="all", **options))
+        return self._thread.call(lambda: self._reach.request(target, body, returns=returns, **options))
+
+    @overload
+    def ask(self, target: str, body: object = None, **options: Unpack[Options]) -> Any: ...
+    @overload
+    def ask(self, target: str, body: object = None, *, returns: type[T], **options: Unpack[Options]) -> T: ...
+    def ask(self, target: str, body: object = None, *, returns: Any = Any, **options: Unpack[Options]) -> Any:
+        """`request`, and the output itself.
+
+        Raises:
+            ReachError: The receipt was no success: NoRoute, Overloaded, Timeout, Rejected, HandlerFailed ...
+        """
+        return self._thread.call(lambda: self._reach.ask(target, body, returns=returns, **options))
+
+    def send(self, target: str, body: object = None, *, scope: Scope = "one", **options: Unpack[Options]) -> SyncHandle:
+        """Send and go on: when this returns, Redis has acknowledged the message. Arguments and errors as `Reach.send`."""
+        handle: Handle = self._thread.call(lambda: self._reach.send(target, body, scope=scope, **options))
+        return SyncHandle(self._thread, handle)
+
+    @overload
+    def gather(
+        self,
+        target: str | Sequence[str],
+        body: object = None,
+        *,
+        want: Literal["all"] = "all",
+        until: Literal["settled"] = "settled",
+        best_by: None = None,
+        **options: Unpack[Options],
+    ) -> SyncGroup[Any]: ...
+    @overload
+    def gather(
+        self,
+        target: str | Sequence[str],
+        body: object = None,
+        *,
+        returns: type[T],
+        want: Literal["all"] = "all",
+        until: Literal["settled"] = "settled",
+        best_by: None = None,
+        **options: Unpack[Options],
+    ) -> SyncGroup[T]: ...
+    def gather(
+        self,
+        target: str | Sequence[str],
+        body: object = None,
+        *,
+        returns: Any = Any,
+        want: Literal["all"] = "all",
+        until: Literal["settled"] = "settled",
+        best_by: None = None,
+        **options: Unpack[Options],
+    ) -> SyncGroup[Any]:
+        """Ask several at once: `for receipt in reach.gather(...)`, or `reach.gather(...).receipts()`. As `Reach.gather`."""
+
+        async def begin() -> Group[Any]:
+            return self._reach.gather(target, body, returns=returns, want=want, until=until, best_by=best_by, **options)
+
+        return SyncGroup(self._thread, self._thread.call(begin))
