@@ -119,6 +119,7 @@ class Pending:
         if self.done.done() or receipt.round < self.round or receipt.leg in self.receipts:
             return False
         self.receipts[receipt.leg] = receipt
+        self.accepted = True  # also where the reply to its sending was lost: the ledger has it
         if self.broadcast and not self.legs and receipt.code.startswith(_REFUSALS):
             self.legs = 1
         self._finish_if_whole()

@@ -71,6 +71,15 @@ async def test_a_receipt_that_comes_before_the_outcome_is_known_is_enough() -> N
         assert len(bus.sent) == 1
 
 
+async def test_send_returns_once_a_receipt_shows_that_it_was_accepted() -> None:
+    async with TestReach(shop()) as bus:
+        client_of(bus).lose_reply("submit")
+        task = asyncio.create_task(bus.send("refund", Order("ORD-1")))
+        await bus.advance(0.2)
+        assert (await (await task).receipt()).ok
+        assert len(bus.sent) == 1
+
+
 async def test_what_is_sent_again_does_not_outlive_a_timeout_that_was_given() -> None:
     async with TestReach(shop()) as bus:
         client_of(bus).fail("submit", times=3)

@@ -105,7 +105,7 @@ async def test_what_has_no_receipt_at_the_end_gets_a_local_one() -> None:
     group.end("timeout.total", "again", at_ms=8, durability="always")
     local = group.receipts[1]
     assert (local.code, local.status, local.round, local.target_agent) == ("timeout.total", Status.RETRYABLE, 3, "b")
-    assert local.details == {"waited_ms": 5, "local": True, "accepted": False}
+    assert local.details == {"waited_ms": 5, "local": True, "accepted": True}
     assert (local.finished_at, local.durability, local.error_message) == (7, "always", "over")
     assert group.receipts[0].code == "ok"
 

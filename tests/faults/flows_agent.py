@@ -1,0 +1,95 @@
+"""What an agent does: register, take, settle, renew, change what it declares, drain, leave."""
+
+from tests.faults.crash_world import CrashWorld
+from tests.faults.flows import answered, everybody, flow, nobody_works
+from tests.faults.handlers import make_handler
+
+
+@flow("a1 router", before=nobody_works)
+async def register(world: CrashWorld) -> None:
+    """A message waits for somebody who offers it; an agent comes."""
+    world.ask({"do": "ok"})
+    await world.settle()
+    await world.agent("a1", armed=True)
+    await answered(world)
+
+
+@flow("a1 router", before=everybody)
+async def declare(world: CrashWorld) -> None:
+    """A running agent learns something new; the instance that comes after a dead one learns it too."""
+    world.heirs["a1"] = lambda: _reborn(world)
+    world.ask({"do": "ok"}, "capability:more")
+    _learn(world)
+    await answered(world)
+
+
+def _learn(world: CrashWorld) -> None:
+    process = world.processes["a1"]
+    process.spawn(world.declared["a1"].add_capability("more", make_handler(process, world.history)))
+
+
+async def _reborn(world: CrashWorld) -> None:
+    """Its dead forerunner may have declared more: until that one is silent for 15 s that is a conflict, and it is started again."""
+    while not world.declared["a1"].instances or world.processes["a1"].dead:
+        await world.agent("a1")
+        await world.advance(1_000)
+    _learn(world)
+
+
+@flow("a1", before=everybody)
+async def renew(world: CrashWorld) -> None:
+    """A handler that works for 12 s keeps its message: only its death costs an attempt."""
+    world.ask({"do": "sleep", "ms": 12_000})
+    await answered(world)
+
+
+@flow("a1", before=everybody)
+async def take_again(world: CrashWorld) -> None:
+    """The reply of a take is lost: the next one names what is held, and meets one more fault."""
+    world.processes["a1"].planned["take"] = "lost"
+    world.ask({"do": "ok"})
+    await answered(world)
+
+
+@flow("a1", before=everybody)
+async def settle_again(world: CrashWorld) -> None:
+    """The same for an answer that was written, and is written again."""
+    world.processes["a1"].planned["settle"] = "lost"
+    world.ask({"do": "ok"})
+    await answered(world)
+
+
+@flow("a1", "ok", before=everybody)
+async def child(world: CrashWorld) -> None:
+    """A handler asks somebody else, and dies or loses replies on the way."""
+    await world.agent("a2")
+    world.ask({"do": "ask", "target": "agent_id:a2", "body": {"do": "ok"}}, "agent_id:a1")
+    await answered(world)
+
+
+async def something_runs_at_a1(world: CrashWorld) -> None:
+    await everybody(world)
+    world.ask({"do": "sleep", "ms": 500})
+    await world.until(lambda: world.history.runs, "a start")
+    await world.agent("a2")
+
+
+@flow("a1 a2 router", before=something_runs_at_a1)
+async def drain(world: CrashWorld) -> None:
+    """An agent stops while a handler runs: the message is handed back, and goes on elsewhere."""
+    world.heirs.pop("a1")
+    world.processes["a1"].spawn(world.agents["a1"].stop(0))
+    await answered(world)
+
+
+@flow("a1 router", "", before=everybody)
+async def leave(world: CrashWorld) -> None:
+    """An agent that is idle goes: in the end nothing of it is left, whoever died on the way."""
+    world.heirs.pop("a1")
+    world.processes["a1"].spawn(world.agents["a1"].stop(0))
+    await world.until(lambda: _is_gone(world), "the end of its registration")
+
+
+async def _is_gone(world: CrashWorld) -> bool:
+    inboxes = [key for key in await world.place.keys() if ":inbox:a1:" in key]
+    return not inboxes and not await world.knows("a1")

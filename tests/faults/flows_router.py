@@ -1,0 +1,103 @@
+"""What a router does: read, route, again, settle on behalf, claim, recover."""
+
+import json
+
+from tests.contract.places import KEYS
+from tests.faults.crash_world import CrashWorld
+from tests.faults.flows import answered, everybody, flow, lies, nobody_works, plain_agent, quiet, two_agents
+
+
+@flow("router a1 a2 client", before=two_agents)
+async def retry(world: CrashWorld) -> None:
+    """The first run fails; it waits, and another agent runs it."""
+    world.ask({"do": "fail once"})
+    await answered(world)
+
+
+@flow("router a1", before=everybody)
+async def retry_after(world: CrashWorld) -> None:
+    world.ask({"do": "wait once"})
+    await answered(world)
+
+
+@flow("router a1", "handler.error agent.lost", before=everybody, dead_letters=1)
+async def attempts_run_out(world: CrashWorld) -> None:
+    """One dead letter, however often the step that writes it is repeated."""
+    world.ask({"do": "fail"}, max_attempts=1)
+    await answered(world)
+
+
+@flow("router a1", "handler.rejected", before=everybody)
+async def rejected(world: CrashWorld) -> None:
+    world.ask({"do": "reject"})
+    await answered(world)
+
+
+async def refused_once(world: CrashWorld) -> None:
+    told = list(world.history.slots().values())
+    assert told == [1], told
+
+
+@flow("router", "", before=nobody_works, after=refused_once)
+async def refused(world: CrashWorld) -> None:
+    """What is no envelope is answered once, and kept nowhere."""
+    data = b'{"msg_id":"0192f0c1-4c5e-7b1a-9d2e-1a2b3c4d5e6f","reply_to":"%s",' % world.mailbox.encode()
+    await world.place.append(KEYS.ingress(0, "normal"), {"e": data})
+    await quiet(world)
+
+
+@flow("router", "route.not_found", before=nobody_works)
+async def nobody_comes(world: CrashWorld) -> None:
+    """It waits network_ms for somebody who offers it, and ends."""
+    world.ask({"do": "ok"})
+    await answered(world)
+
+
+@flow("router", "ok", before=plain_agent)
+async def receipts_on_behalf(world: CrashWorld) -> None:
+    """An agent without scripts reads its inbox and appends a receipt; a router settles it."""
+    world.ask({"do": "ok"}, "agent_id:p1")
+    key = KEYS.inbox(0, "p1", "normal")
+    await world.until(lambda: lies(world, key), "the message in the inbox")
+    (hand,) = await world.place.read_plain(key, "agent", "p1.1")
+    msg_id = next(iter(world.history.accepted))
+    receipt = json.dumps({"status": "success", "output": 1}).encode()
+    for _ in range(2):  # it is not sure that the first one came through
+        entry = {"m": msg_id.encode(), "l": b"0", "h": hand.encode(), "r": receipt}
+        await world.place.append(KEYS.receipts(0), entry)
+    await answered(world)
+
+
+async def read_and_died(world: CrashWorld) -> None:
+    """A router has read a message, and is dead."""
+    await everybody(world)
+    router = world.processes["router"]
+    router.planned["read_work"] = "after"
+    world.ask({"do": "ok"})
+    world.heirs.pop("router")
+    await world.until(lambda: router.dead, "the death of the router")
+    world.forget(router)
+
+
+@flow("router", before=read_and_died)
+async def claim(world: CrashWorld) -> None:
+    """Another router claims after 5 s what one has read and left; it may die of it too."""
+    await world.router(armed=True)
+    await answered(world)
+
+
+@flow("router", before=everybody)
+async def recover(world: CrashWorld) -> None:
+    """A read's reply is lost: the router begins again with what is pending to it, and meets one more fault."""
+    world.processes["router"].planned["read_work"] = "lost"
+    world.ask({"do": "fail once"})
+    await answered(world)
+
+
+@flow("router", before=everybody)
+async def recover_what_returned(world: CrashWorld) -> None:
+    """The same for the internal door."""
+    world.ask({"do": "wait once"})
+    await world.until(lambda: world.history.runs, "the first run")
+    world.processes["router"].planned["read_work"] = "lost"
+    await answered(world)

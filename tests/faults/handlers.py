@@ -1,0 +1,42 @@
+"""The agents of the crash runs: what they do is said by the message."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from reach import Context, Reject, Retry
+from tests.faults.history import History
+from tests.faults.process import Process
+
+Handler = Callable[[dict[str, Any], Context], Awaitable[Any]]
+
+
+def make_handler(process: Process, history: History) -> Handler:
+    """A handler that runs in a process and writes down that it began."""
+
+    async def work(body: dict[str, Any], ctx: Context) -> Any:
+        history.started(ctx.msg_id, process)
+        first = [run[0] for run in history.runs].count(ctx.msg_id) == 1
+        match body["do"]:
+            case "fail once" if first:
+                raise RuntimeError("the first run")
+            case "fail":
+                raise RuntimeError("every run")
+            case "wait once" if first:
+                raise Retry(after=2)
+            case "reject":
+                raise Reject("no", "never")
+            case "sleep":
+                await process.clock.sleep(body["ms"])
+            case "hang once" if not first:
+                return ctx.attempt
+            case "hang" | "hang once":
+                await asyncio.Event().wait()
+            case "tell":
+                await ctx.progress("half")
+                await ctx.alive()
+            case "ask":
+                return (await ctx.request(body["target"], body["body"])).code
+        return ctx.attempt
+
+    return work

@@ -1,0 +1,214 @@
+"""A process that a test may kill at any step: its tasks end, its timers are forgotten, and its backend does nothing more for it."""
+
+import asyncio
+import contextvars
+import inspect
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeVar, cast
+
+from reach.backend.port import Backend
+from reach.clock import Cancel, Clock
+from reach.errors import BackendUnavailable
+
+T = TypeVar("T")
+
+How = Literal["before", "after", "lost"]
+#: the process dies before a step, after it, or lives and does not hear that the step was done
+HOWS: tuple[How, ...] = ("before", "after", "lost")
+
+#: so far is every process's wall clock ahead of the store's: it must decide nothing
+WRONG_BY_MS = 3 * 3_600_000
+
+_OWNER: contextvars.ContextVar["Process | None"] = contextvars.ContextVar("owner", default=None)
+
+
+class Killed(BaseException):
+    """The process of the caller is dead. No handler of errors catches it."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What happens to a process at its step number `index`, counted from 0 while it is armed."""
+
+    index: int
+    how: How
+
+
+@dataclass(eq=False)
+class Process:
+    """One process: what runs in it, and what becomes of its steps.
+
+    Attributes:
+        armed: Steps are counted (and the fault is waited for) only while it is.
+        steps: The names of the counted steps, each with the service that called it.
+        met: The step at which the fault was met; "" if it was not.
+    """
+
+    name: str
+    watch: Callable[["Process", str, tuple[Any, ...], Any], None]
+    time: Clock
+    fault: Fault | None = None
+    armed: bool = False
+    dead: bool = False
+    met: str = ""
+    steps: list[str] = field(default_factory=list)
+    tasks: set[asyncio.Task[Any]] = field(default_factory=set)
+    under_way: "dict[StepCall, None]" = field(default_factory=dict)
+    planned: dict[str, How] = field(
+        default_factory=dict
+    )  # by name, for the next such step, counted or not: after | lost
+
+    @property
+    def clock(self) -> "ProcessClock":
+        """Its clock."""
+        return ProcessClock(self)
+
+    def spawn(self, run: Coroutine[Any, Any, T], name: str = "main") -> "asyncio.Task[T]":
+        """Run it as a part of this process."""
+        context = contextvars.copy_context()
+        context.run(_OWNER.set, self)
+        return asyncio.get_running_loop().create_task(run, name=f"{name} of {self.name}", context=context)
+
+    def die(self) -> None:
+        """End every task of it; what it asks of the backend from now on raises."""
+        self.dead = True
+        for task in self.tasks:
+            task.cancel()
+
+    def check(self) -> None:
+        """Raise where it is dead."""
+        if self.dead:
+            raise Killed(self.name)
+
+    def arm(self) -> None:
+        """Count from now on, beginning with the steps that are under way: reads that wait."""
+        self.armed = True
+        for call in tuple(self.under_way):
+            self._count(call)
+            if call.fault is not None and call.fault.how == "before":
+                self.die()
+
+    def begin(self, step: str) -> "StepCall":
+        """A step begins: count it. Raises Killed where the process is dead, or dies before this step."""
+        self.check()
+        call = StepCall(step, _service())
+        self.under_way[call] = None
+        if self.armed:
+            self._count(call)
+        if call.fault is not None and call.fault.how == "before":
+            self.die()
+            self.check()
+        return call
+
+    def end(self, call: "StepCall") -> None:
+        """A step was done. Raises what its caller gets instead of the reply."""
+        self.check()
+        hows = {call.fault.how if call.fault is not None else "", self.planned.pop(call.name, "")}
+        if "after" in hows:
+            self.die()
+            self.check()
+        if "lost" in hows:
+            raise BackendUnavailable(f"the reply of {call.name} was lost")
+
+    def _count(self, call: "StepCall") -> None:
+        if call.is_telemetry:
+            return
+        index = len(self.steps)
+        self.steps.append(f"{call.service}.{call.name}")
+        if self.fault is not None and self.fault.index == index:
+            call.fault, self.met = self.fault, self.steps[-1]
+
+
+@dataclass(eq=False)
+class StepCall:
+    """A step that is under way."""
+
+    name: str
+    service: str
+    fault: Fault | None = None
+
+    @property
+    def is_telemetry(self) -> bool:
+        """Hop records are written by the real clock, so that they come at no step of their own; nothing depends on them."""
+        return self.name == "record" or (self.name == "now_ms" and self.service not in {"registrar", "reaper"})
+
+
+class ProcessClock:
+    """The clock of one process: set wrong by hours, and stopped with it."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+        self.monotonic_ms = process.time.monotonic_ms
+        self.sleep = process.time.sleep
+
+    def wall_ms(self) -> int:
+        return self._process.time.wall_ms() + WRONG_BY_MS
+
+    def call_later(self, ms: int, call: Callable[[], None]) -> Cancel:
+        context = contextvars.copy_context()
+
+        def run() -> None:
+            if not self._process.dead:
+                context.run(call)
+
+        return self._process.time.call_later(ms, run)
+
+
+class Steps:
+    """A process's view of a backend: counts its steps and meets its fault. Use it as the backend that it wraps (`.backend`)."""
+
+    def __init__(self, inner: Backend, process: Process) -> None:
+        self._inner = inner
+        self._process = process
+
+    @property
+    def backend(self) -> Backend:
+        """Itself, as what it stands for."""
+        return cast("Backend", self)
+
+    def __getattr__(self, name: str) -> Any:
+        """The attribute of the backend; its steps with the fault around them."""
+        found = getattr(self._inner, name)
+        if not inspect.iscoroutinefunction(found) or name == "close":
+            return found
+        process = self._process
+
+        async def step(*args: Any, **kwargs: Any) -> Any:
+            call = process.begin(name)
+            try:
+                result = await found(*args, **kwargs)
+            finally:
+                process.under_way.pop(call, None)
+            process.watch(process, name, args, result)
+            process.end(call)
+            return result
+
+        return step
+
+
+def own_tasks(loop: asyncio.AbstractEventLoop, coro: Any, **options: Any) -> "asyncio.Task[Any]":
+    """A task factory that tells every process which tasks are its own."""
+    task: asyncio.Task[Any] = asyncio.Task(coro, loop=loop, **options)
+    context = options.get("context")
+    owner = context.get(_OWNER) if context is not None else _OWNER.get()
+    if owner is not None:
+        owner.tasks.add(task)
+        task.add_done_callback(owner.tasks.discard)
+        task.add_done_callback(_retrieve)
+        if owner.dead:
+            task.cancel()
+    return task
+
+
+def _retrieve(task: "asyncio.Task[Any]") -> None:
+    """How a task of a process ended is no news: asyncio need not tell it."""
+    if not task.cancelled():
+        task.exception()
+
+
+def _service() -> str:
+    """Which part of its process the running task is: the name of its service, else its kind."""
+    task = asyncio.current_task()
+    words = task.get_name().split(" ") if task is not None else [""]
+    return words[1] if words[0] == "service" else words[0]
