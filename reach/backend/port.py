@@ -223,16 +223,24 @@ class Backend(Protocol):
         """Compare and set one registration (JSON without `v`; the script stores it with `"v":<n>`), first beat, types; one change entry.
 
         `registration` b"" removes it (a tombstone with gone_at stays 24 h). `expected`: the stored bytes that the caller read,
-        None = absent.
+        None = absent. An instance that beats already says itself how it is: its first beat is left alone.
         """
         ...
 
+    async def registered(self, agent_id: str) -> bytes | None:
+        """The stored bytes of one registration, None = absent. One lookup, however many agents there are."""
+        ...
+
     async def registration(self, agent_id: str) -> tuple[bytes | None, dict[str, int]]:
-        """The stored bytes (None = absent) and the last beat of each of its instances (instance_id -> ms)."""
+        """`registered`, and the last beat of each instance (instance_id -> ms). Looks through the beats of all agents."""
         ...
 
     async def beat(self, agent_id: str, instance_id: str, beat: bytes) -> BeatResult:
-        """Score = TIME. A change of `state` is also told through `changes`."""
+        """Score = TIME. A change of `state` is also told through `changes`.
+
+        Of an agent that is not registered, a beat is kept only where it says that the instance takes no work: then there is no moment
+        at which one that registers counts as ready and is not.
+        """
         ...
 
     async def leave(self, agent_id: str, instance_id: str) -> bool:

@@ -5,6 +5,7 @@ from itertools import groupby
 from reach.backend import Backend
 from reach.clock import Clock, SystemClock
 from reach.registry.grace import LATE_MS, Grace
+from reach.registry.removing import remove_agent
 from reach.registry.sweeper import Sweeper
 from reach.service import Report
 
@@ -64,11 +65,9 @@ class Reaper:
         stored, beats = await self._backend.registration(agent_id)
         silent = [instance_id for instance_id, at_ms in beats.items() if at_ms < before_ms]
         if len(silent) == len(beats):
-            if not await close_inboxes(self._backend, agent_id):
-                return 0, 0  # something is still being worked on, or there is much to move: the next run goes on
-            if stored is not None:
-                gone = await self._backend.register(agent_id, b"", "", b"", stored)
-                return int(gone.ok), len(silent) if gone.ok else 0
+            gone = await remove_agent(self._backend, agent_id, stored)
+            if not gone or stored is not None:
+                return int(gone), len(silent) if gone else 0  # where it is not gone, the next run goes on
         for instance_id in silent:
             await self._backend.leave(agent_id, instance_id)
         return 0, len(silent)
@@ -84,9 +83,3 @@ class Reaper:
         mute = registered.keys() - {last.agent_id for last in beats}
         self._silent = {agent_id: self._silent.get(agent_id, monotonic_ms) for agent_id in mute}
         return [agent_id for agent_id, since_ms in self._silent.items() if monotonic_ms - since_ms >= REMOVE_MS]
-
-
-async def close_inboxes(backend: Backend, agent_id: str) -> bool:
-    """Close an agent's inbox in every partition. False: some are not empty yet; asked again it goes on."""
-    closed = [await backend.close_inbox(partition, agent_id) for partition in range(backend.partitions)]
-    return all(closed)

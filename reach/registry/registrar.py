@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import msgspec
@@ -16,7 +16,7 @@ from reach.envelope.receipt import Notice, NoticeKind
 from reach.envelope.registration import Beat, ControlEntry, Registration, StoredRegistration
 from reach.envelope.rules import BUILT_IN_TYPES, DEFAULT_TOTAL_MS, MAX_TIMEOUT_MS, partition_of, sender_of
 from reach.errors import BackendError, ReachError, RecordError, RegistrationRefused
-from reach.registry.reaper import close_inboxes
+from reach.registry.removing import open_inboxes, remove_agent
 from reach.routing.agents import SUSPECT_MS
 from reach.service import Report
 
@@ -26,6 +26,8 @@ BLOCK_MS = 1_000
 BEAT_MS = 5_000
 #: Two registrars that write one agent at once: the slower one reads again, so often.
 MAX_TRIES = 8
+#: Of an instance that has not said yet how it is.
+_FIRST_BEAT = records.encode_beat(Beat())
 #: What may differ between the instances of one agent.
 OF_THE_INSTANCE = frozenset({"instance_id", "node_id", "partitions", "token"})
 
@@ -121,14 +123,13 @@ class Registrar:
         types = sorted({accept.type for accept in wanted.accepts} - BUILT_IN_TYPES)
         stored_form = records.encode_registration(msgspec.structs.replace(wanted, token=None))
         for _ in range(MAX_TRIES):
-            stored, beats = await self._backend.registration(wanted.agent_id)
-            await self._refuse_conflict(wanted, stored, beats)
-            for partition in range(self._backend.partitions):
-                await self._backend.open_inbox(partition, wanted.agent_id)
-            # An instance that beats already says itself how it is.
-            first = "" if wanted.instance_id in beats else wanted.instance_id
-            beat = records.encode_beat(Beat())
-            done = await self._backend.register(wanted.agent_id, stored_form, first, beat, stored, types)
+            # One lookup: when a fleet starts, nobody may look through the beats of all the others.
+            stored = await self._backend.registered(wanted.agent_id)
+            await self._refuse_conflict(wanted, stored)
+            await open_inboxes(self._backend, wanted.agent_id)
+            done = await self._backend.register(
+                wanted.agent_id, stored_form, wanted.instance_id, _FIRST_BEAT, stored, types
+            )
             if done.ok:
                 return Notice(
                     kind,
@@ -146,10 +147,11 @@ class Registrar:
         text = f"the registration of {wanted.agent_id} was changed by others {MAX_TRIES} times; register again"
         raise RegistrationRefused(text, code="backend.unavailable")
 
-    async def _refuse_conflict(self, wanted: Registration, stored: bytes | None, beats: Mapping[str, int]) -> None:
+    async def _refuse_conflict(self, wanted: Registration, stored: bytes | None) -> None:
         known = _stored(stored)
         if known is None or _declaration(known) == _declaration(wanted):
             return
+        _, beats = await self._backend.registration(wanted.agent_id)
         now_ms = await self._backend.now_ms()
         others = sorted(
             instance_id
@@ -166,8 +168,7 @@ class Registrar:
 
     async def _change(self, asked: _Capabilities) -> Notice:
         """Declare other capabilities for an agent that is registered."""
-        stored, _ = await self._backend.registration(asked.agent_id) if ids.is_name(asked.agent_id) else (None, {})
-        known = _stored(stored)
+        known = _stored(await self._backend.registered(asked.agent_id) if ids.is_name(asked.agent_id) else None)
         if known is None:
             raise RegistrationRefused(f"{asked.agent_id[:128]} is not registered", code="registration.unknown_agent")
         fields = msgspec.json.decode(records.encode_registration(known), type=dict[str, msgspec.Raw])
@@ -186,9 +187,11 @@ class Registrar:
             raise RegistrationRefused("agent_id or instance_id is no name", code="registration.bad_field")
         fields["last"] = await self._backend.leave(asked.agent_id, asked.instance_id)
         if fields["last"]:
-            stored, _ = await self._backend.registration(asked.agent_id)
-            if stored is not None and await close_inboxes(self._backend, asked.agent_id):
-                await self._backend.register(asked.agent_id, b"", "", b"", stored)
+            # Read again: another instance may have registered since, and needs its inboxes.
+            stored, beats = await self._backend.registration(asked.agent_id)
+            fields["last"] = not beats
+            if stored is not None and not beats:
+                await remove_agent(self._backend, asked.agent_id, stored)
         return Notice("done", "", fields)
 
     async def _cancel(self, asked: _Cancel) -> Notice:

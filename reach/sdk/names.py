@@ -41,8 +41,7 @@ class Names:
         at_ms, is_agent = self._known.get(name, (now - KEPT_MS, False))
         if now - at_ms < KEPT_MS:
             return is_agent
-        stored, _ = await self._backend.registration(name)
-        is_agent = stored is not None
+        is_agent = await self._backend.registered(name) is not None
         if len(self._known) >= MAX_NAMES:
             self._known.clear()
         self._known[name] = (now, is_agent)

@@ -132,6 +132,37 @@ async def test_a_beat_without_a_registration_is_told_so(drive: Drive) -> None:
     assert (await drive.backend.beat("a1", "i1", READY)).known is False
 
 
+async def test_the_registration_alone(drive: Drive) -> None:
+    assert await drive.backend.registered("a1") is None
+    stored = await registered(drive)
+    assert await drive.backend.registered("a1") == stored
+    await drive.backend.register("a1", b"", "", b"", stored)
+    assert await drive.backend.registered("a1") is None
+    await drive.place.delete(KEYS.agents())
+    await drive.place.spoil(KEYS.agents())
+    assert await drive.backend.registered("a1") is None
+
+
+async def test_an_instance_that_beats_already_keeps_its_beat_when_it_registers(drive: Drive) -> None:
+    stored = await registered(drive)
+    await drive.backend.beat("a1", "i1", BUSY)
+    assert (await drive.backend.register("a1", CARD, "i1", READY, stored)).ok
+    (last,) = (await drive.backend.last_beats(0))[1]
+    assert last.beat == BUSY
+
+
+@pytest.mark.parametrize("state", ["not_ready", "draining"])
+async def test_who_takes_no_work_may_say_so_before_it_registers(drive: Drive, state: str) -> None:
+    beat = f'{{"state":"{state}"}}'.encode()
+    result = await drive.backend.beat("a1", "i1", beat)
+    assert result.known is False
+    assert await drive.backend.changes("0-0", 0) == []  # nobody is told of an agent that there is not
+    await registered(drive)
+    (last,) = (await drive.backend.last_beats(0))[1]
+    assert (last.beat, last.at_ms) == (beat, result.now_ms)
+    assert [change.op for change in await drive.backend.changes("0-0", 0)] == ["agent"]
+
+
 async def test_a_change_of_state_is_told_and_a_beat_like_the_last_is_not(drive: Drive) -> None:
     await registered(drive)
     cursor = (await drive.backend.snapshot()).cursor

@@ -4,15 +4,17 @@
 -- ARGV agent_id text the agent
 -- ARGV instance_id text the instance
 -- ARGV beat json {state, reason, inflight, load, success_rate, avg_response_ms, context_left, epoch, partitions}
--- RETURNS known (1, or 0: no such registration, nothing was written: register again) and the moment in ms
+-- RETURNS known (1, or 0: no such registration: register again) and the moment in ms
 -- REPEAT the same beat a moment later
 -- INCLUDE env
 local id, member, beat = ARGV[1], ARGV[1] .. '/' .. ARGV[2], ARGV[3]
-if not registered(id) then return {0, now} end
-local load = own('load', 'hash')
 local function state(text) return string.match(text or '', '"state"%s*:%s*"([a-z_]+)"') or 'ready' end
+-- Without a registration only that the instance takes no work is kept: it may be registering, and must not count as ready meanwhile.
+local known = registered(id)
+if not known and (state(beat) == 'ready' or state(beat) == 'busy') then return {0, now} end
+local load = own('load', 'hash')
 local before = call('HGET', load, member)
 call('ZADD', own('beats', 'zset'), now, member)
 call('HSET', load, member, beat)
-if not before or state(before) ~= state(beat) then tell(next_version(), 'state', member, beat) end
-return {1, now}
+if known and (not before or state(before) ~= state(beat)) then tell(next_version(), 'state', member, beat) end
+return {known and 1 or 0, now}

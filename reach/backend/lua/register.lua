@@ -4,7 +4,7 @@
 -- ARGV agent_id text whose registration
 -- ARGV registration json an object without v, or nothing to remove it (a tombstone stays 24 h)
 -- ARGV instance_id text the instance that beats first, or nothing
--- ARGV beat json its first beat
+-- ARGV beat json its first beat, unless it beats already and so says itself how it is
 -- ARGV known integer 1: `expected` is what was read; 0: there was no registration
 -- ARGV expected bytes the stored bytes that the caller has read
 -- ARGV type* text message types that are registered with it
@@ -45,7 +45,7 @@ if not members then return redis.error_reply('REACH_BAD_REGISTRATION not a JSON 
 local v = next_version()
 local text = '{' .. members .. (members == '' and '' or ',') .. '"v":' .. v .. '}'
 call('HSET', agents, id, text)
-if instance ~= '' then
+if instance ~= '' and not call('ZSCORE', own('beats', 'zset'), id .. '/' .. instance) then
   call('ZADD', own('beats', 'zset'), now, id .. '/' .. instance)
   call('HSET', own('load', 'hash'), id .. '/' .. instance, beat)
 end

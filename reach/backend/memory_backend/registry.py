@@ -20,6 +20,7 @@ TOMBSTONE_MS = 24 * 3_600_000
 
 _STATE = re.compile(rb'"state"\s*:\s*"([a-z_]+)"')
 _TOMBSTONE = re.compile(rb'^\{"gone_at":(\d+)')
+_WORKING = frozenset({b"ready", b"busy"})
 _OPS = {"meta": "meta", "routes": "route", "types": "type"}
 
 
@@ -86,9 +87,10 @@ class RegistrySide(Side):
             version = self._next_version()
             stored = b"{" + inner + (b"," if inner else b"") + b'"v":' + str(version).encode() + b"}"
             self._hash(self._keys.agents())[agent_id] = stored
-            if instance_id:
-                self._zset(self._keys.beats())[f"{agent_id}/{instance_id}"] = self._store.now_ms()
-                self._hash(self._keys.load())[f"{agent_id}/{instance_id}"] = beat
+            member = f"{agent_id}/{instance_id}"
+            if instance_id and member not in self._peek_zset(self._keys.beats()):
+                self._zset(self._keys.beats())[member] = self._store.now_ms()
+                self._hash(self._keys.load())[member] = beat
             if types:
                 known = self._hash(self._keys.types())
                 for each in types:
@@ -107,6 +109,9 @@ class RegistrySide(Side):
         self._prune()
         return self._tell(version, "gone", agent_id, b"")
 
+    async def registered(self, agent_id: str) -> bytes | None:
+        return await self._step("registered", lambda: self._registered(agent_id))
+
     async def registration(self, agent_id: str) -> tuple[bytes | None, dict[str, int]]:
         def step() -> tuple[bytes | None, dict[str, int]]:
             beats = self._peek_zset(self._keys.beats())
@@ -120,16 +125,17 @@ class RegistrySide(Side):
     async def beat(self, agent_id: str, instance_id: str, beat: bytes) -> BeatResult:
         def step() -> BeatResult:
             now_ms = self._store.now_ms()
-            if self._registered(agent_id) is None:
+            known = self._registered(agent_id) is not None
+            if not known and _state(beat) in _WORKING:
                 return BeatResult(False, now_ms)
             member = f"{agent_id}/{instance_id}"
             load = self._hash(self._keys.load())
             before = load.get(member)
             self._zset(self._keys.beats())[member] = now_ms
             load[member] = beat
-            if before is None or _state(before) != _state(beat):
+            if known and (before is None or _state(before) != _state(beat)):
                 self._tell(self._next_version(), "state", member, beat)
-            return BeatResult(True, now_ms)
+            return BeatResult(known, now_ms)
 
         return await self._step("beat", step)
 

@@ -17,6 +17,8 @@ MAX_CONTROL = 10_000
 MAX_CHANGES = 1_000
 CONTROL_PAGE = 100
 BEATS_PAGE = 500
+#: of the beats of all agents, looked through for those of one: about a ms of the server's time
+SCAN_PAGE = 5_000
 TOMBSTONE = b'{"gone_at":'
 
 
@@ -79,15 +81,17 @@ class RegistrySide(Side):
         )
         return RegisterResult(ok == 1, int(version))
 
-    async def registration(self, agent_id: str) -> tuple[bytes | None, dict[str, int]]:
+    async def registered(self, agent_id: str) -> bytes | None:
         stored = await self._healing(self._keys.agents(), "hash", "HGET", self._keys.agents(), agent_id)
-        if stored is not None and stored.startswith(TOMBSTONE):
-            stored = None
+        return stored if isinstance(stored, bytes) and not stored.startswith(TOMBSTONE) else None
+
+    async def registration(self, agent_id: str) -> tuple[bytes | None, dict[str, int]]:
+        stored = await self.registered(agent_id)
         prefix = f"{agent_id}/"
         beats: dict[str, int] = {}
         cursor: bytes | int = 0
         while True:
-            command = ("ZSCAN", self._keys.beats(), cursor, "MATCH", f"{prefix}*", "COUNT", BEATS_PAGE)
+            command = ("ZSCAN", self._keys.beats(), cursor, "MATCH", f"{prefix}*", "COUNT", SCAN_PAGE)
             reply = await self._healing(self._keys.beats(), "zset", *command)
             cursor, flat = reply or (b"0", [])
             for member, score in pairs_of(flat).items():

@@ -159,6 +159,7 @@ async def test_who_registers_in_the_same_moment_stays(reaped: Reaped) -> None:
     await reaped.seconds(11)
     assert await reaped.registered() == ["a"]
     assert reaped.removed == 0
+    assert len(reaped.place.lanes()) == 3, "its inboxes are open again"
     await asyncio.sleep(0)
 
 

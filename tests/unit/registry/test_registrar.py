@@ -10,6 +10,7 @@ from reach.envelope import records
 from reach.envelope.registration import ControlEntry
 from reach.errors import BackendError, BackendUnavailable
 from reach.registry.registrar import MAX_TRIES, Registrar
+from reach.testing import FaultyBackend
 from tests.unit.registry.place import MAILBOX, Place
 
 WORK = [{"name": "work"}]
@@ -197,6 +198,58 @@ async def test_a_farewell_without_names_is_refused(place: Place) -> None:
     assert (await place.ask({"op": "leave", "agent_id": "a b", "instance_id": "i"}))["code"] == "registration.bad_field"
     answer = await place.ask({"op": "leave", "agent_id": 5})
     assert (answer["notice"], answer["code"]) == ("refused", "registration.malformed")
+
+
+class Racing(MemoryBackend):
+    """Another registrar lets the second instance of an agent in, right after a step of this one."""
+
+    def __init__(self, place: Place, after: str) -> None:
+        super().__init__(env="dev", store=place.store)
+        self._place = place
+        self._after_step_named = after
+
+    async def leave(self, agent_id: str, instance_id: str) -> bool:
+        last = await super().leave(agent_id, instance_id)
+        await self._race("leave")
+        return last
+
+    async def close_inbox(self, partition: int, agent_id: str) -> bool:
+        closed = await super().close_inbox(partition, agent_id)
+        await self._race("close_inbox")
+        return closed
+
+    async def _race(self, step: str) -> None:
+        if step == self._after_step_named:
+            self._after_step_named = ""
+            other = self._place.another()
+            stored = await other.registered("a")
+            await other.open_inbox(0, "a")
+            assert (await other.register("a", b'{"agent_id":"a","instance_id":"i2"}', "i2", b"{}", stored)).ok
+            await other.close()
+
+
+@pytest.mark.parametrize(("after", "last"), [("leave", False), ("close_inbox", True)])
+async def test_an_instance_that_registers_while_the_last_one_leaves_keeps_its_inboxes(
+    place: Place, after: str, last: bool
+) -> None:
+    await place.register()
+    place.registrar = Registrar(Racing(place, after), "w1")
+    answer = await place.ask({"op": "leave", "agent_id": "a", "instance_id": "i1"})
+    assert (answer["notice"], answer["last"]) == ("done", last)
+    stored, beats = await place.backend.registration("a")
+    assert (stored is not None, list(beats)) == (True, ["i2"])
+    assert len(place.lanes()) == 3
+
+
+async def test_a_fleet_that_starts_looks_through_nobody_elses_beats(place: Place) -> None:
+    backend = FaultyBackend(place.another())
+    place.registrar = Registrar(backend.backend, "w1")
+    for number in range(20):
+        await place.register(f"a{number % 10}", f"i{number}", capabilities=WORK)
+    assert backend.calls.count("registration") == 0
+    assert backend.calls.count("registered") == 20
+    answer = await place.register("a0", "i20")
+    assert (answer["code"], backend.calls.count("registration")) == ("registration.conflict", 1)
 
 
 @pytest.mark.parametrize("source", ["s", {"agent_id": "s-1", "name": "s"}])
