@@ -114,7 +114,10 @@ class Judge:
             case.data = data
             case.envelope = decode(data, max_bytes=self._max_bytes)
             rules.check(
-                case.envelope, partitions=self._partitions, partition=entry.partition, known_types=self._known_types()
+                case.envelope,
+                partitions=self._partitions,
+                partition=entry.partition,
+                known_types=self._known_types(case.envelope, now_ms),
             )
         except EnvelopeError as error:
             self._refuse(case, error, now_ms)
@@ -219,6 +222,11 @@ class Judge:
             network_ms=head.network_ms,
             replies_to=case.replies_to,
         )
+        index = self._by.index
+        known = index.has_type(envelope.type) or now_ms < index.settling_until_ms
+        if leg.state is LegState.WAITING and not leg.handed and not known:
+            end = Finish("type.unregistered", f"nobody has registered the type {envelope.type}", {"field": "type"})
+            return Choice((end,))
         retry = AT_ONCE
         if leg.state is LegState.RETURNED:
             retry = retry_of(
@@ -308,8 +316,10 @@ class Judge:
         }
         return _encode(told).decode()[1:-1]
 
-    def _known_types(self) -> Container[str]:
-        return self._by.index.types
+    def _known_types(self, envelope: Envelope, now_ms: int) -> Container[str]:
+        """While agents come back after a loss, any type may be one of theirs: it waits with the message for who takes it."""
+        index = self._by.index
+        return {envelope.type} if now_ms < index.settling_until_ms else index.types
 
     @staticmethod
     def _kept(case: Case) -> str:

@@ -88,6 +88,10 @@ class Pulse:
             self._renew_at_ms = now + AGAIN_MS
             lost = await self._renew()
             self._renew_at_ms = now + EVERY_MS
+            if lost:
+                self._beat_at_ms = (
+                    now  # where everything was lost, the registration was as well: the beat's answer says so
+                )
         beat = self._sample()
         if now >= self._beat_at_ms or self._has_changed(beat, now):
             self._beat_at_ms = now + AGAIN_MS

@@ -37,6 +37,7 @@ class Router:
     `now_ms` is the time of Redis, known once `ready` has returned; no clock of this machine decides anything. `ready` is awaited before
     anything is read: an index that has not been loaded knows nobody, and would have every message wait or end. `on_wait` is told when
     something will be due in less than a second. `reopen` (partition, agent) is asked for an inbox that is gone; True: it is there again.
+    `catch_up` makes the index as fresh as the registry is now.
     """
 
     name = "router"
@@ -54,6 +55,7 @@ class Router:
         ready: Callable[[], Awaitable[None]] | None = None,
         on_wait: Callable[[int], None] | None = None,
         reopen: Callable[[int, str], Awaitable[bool]] | None = None,
+        catch_up: Callable[[], Awaitable[None]] | None = None,
         max_batch: int = MAX_BATCH,
         block_ms: int = READ_BLOCK_MS,
         clock: Clock | None = None,
@@ -61,7 +63,8 @@ class Router:
         self._backend, self._judge, self._trail = backend, judge, trail
         self._worker = worker
         self._partitions = tuple(partitions)
-        self._now_ms, self._ready, self._on_wait, self._reopen = now_ms, ready, on_wait, reopen
+        self._now_ms, self._ready, self._on_wait = now_ms, ready, on_wait
+        self._reopen, self._catch_up = reopen, catch_up
         self._max_batch = min(max(max_batch, 1), MAX_BATCH)
         self._block_ms = block_ms
         self._clock: Clock = clock or SystemClock()
@@ -156,17 +159,21 @@ class Router:
     async def _serve_batch(self, partition: int, entries: list[WorkEntry]) -> None:
         receipts = [entry for entry in entries if entry.kind == "receipts"]
         silent = await self._on_behalf.settle(partition, receipts) if receipts else []
-        cases: list[Case] = []
-        now_ms = self._now_ms()
-        for entry in entries:
-            if entry.kind == "ingress":
-                case = self._judge.open_send(entry, now_ms)
-                self._trail.received(case)
-                cases.append(case)
+        cases = await self._open_sends([entry for entry in entries if entry.kind == "ingress"])
         opened, rest = await self._open_agains(partition, [entry for entry in entries if entry.kind == "again"])
         cases += opened
         await self._finish(partition, silent + rest)
         await self._route(partition, cases)
+
+    async def _open_sends(self, entries: list[WorkEntry]) -> list[Case]:
+        cases = [self._judge.open_send(entry, self._now_ms()) for entry in entries]
+        if self._catch_up is not None and any(map(_of_unknown_type, cases)):
+            # Whoever registered the type before it was sent has done so in Redis: this router may only not have heard of it yet.
+            await self._catch_up()
+            cases = [self._judge.open_send(c.entry, self._now_ms()) if _of_unknown_type(c) else c for c in cases]
+        for case in cases:
+            self._trail.received(case)
+        return cases
 
     async def _open_agains(self, partition: int, entries: list[WorkEntry]) -> tuple[list[Case], list[WorkEntry]]:
         """The agains that ask for a decision, and the entries that need nothing more."""
@@ -322,6 +329,10 @@ def soonest_ms(decision: Decision | None) -> int:
     if isinstance(decision, Again) and decision.plan.act == "delay":
         return decision.plan.wait_ms
     return SOON_MS
+
+
+def _of_unknown_type(case: Case) -> bool:
+    return case.refused is not None and case.refused.code == "type.unregistered"
 
 
 def _note_unfit(case: Case, result: RouteResult) -> None:

@@ -13,6 +13,9 @@ from reach.routing.index import CapabilityIndex
 from reach.service import Report
 
 POLL_MS = 1_000
+#: After a FLUSHALL agents come back within two seconds, those without the SDK with their next beat but one at the latest.
+SETTLE_MS = 6_000
+MAX_PAGES = 100
 #: Beats are asked for from a little before the last answer, so that none falls between two.
 OVERLAP_MS = 200
 MAX_TOLD = 1_000
@@ -51,6 +54,7 @@ class Watcher:
         self._grace = Grace(POLL_MS)
         self._cursor: str | None = None
         self._version = 0
+        self._loading = asyncio.Lock()
         self._now_ms = 0
         self._looked_at_ms = 0  # of our own clock
 
@@ -75,11 +79,9 @@ class Watcher:
         try:
             if self._cursor is None:
                 return await self._load()
+            asked = self._cursor
             wait_ms = POLL_MS - (self._clock.monotonic_ms() - self._looked_at_ms)
-            changes = await self._backend.changes(self._cursor, max(wait_ms, 1))
-            if any(change.version != self._version + at for at, change in enumerate(changes, 1)):
-                return await self._load()  # something was missed, or the server has forgotten everything
-            took = await self._take(changes)
+            took = await self._follow(asked, await self._backend.changes(asked, max(wait_ms, 1)))
             if self._clock.monotonic_ms() - self._looked_at_ms >= POLL_MS:
                 took["beats"] = await self._poll(self._now_ms - OVERLAP_MS)
                 took["forgotten"] = self.index.forget_silent(self._now_ms)
@@ -88,13 +90,47 @@ class Watcher:
             self._cursor = None
             raise
 
+    async def catch_up(self) -> None:
+        """Take in all that has been told until now: for who meets something that the index does not know yet. Beside `run_once`.
+
+        Raises:
+            BackendError: It cannot be asked.
+        """
+        for _ in range(MAX_PAGES):
+            asked = self._cursor
+            if asked is None:
+                await self._load()
+                return
+            changes = await self._backend.changes(asked, 0)
+            if not changes:
+                return
+            await self._follow(asked, changes)
+
+    async def _follow(self, asked: str, changes: list[Change]) -> dict[str, int]:
+        """Take in what lies behind `asked`, as far as the other reader has not done it meanwhile."""
+        if self._cursor != asked:
+            changes = [change for change in changes if change.version > self._version]
+        if self._cursor is None or any(change.version != self._version + at for at, change in enumerate(changes, 1)):
+            return await self._load()  # something was missed, or the server has forgotten everything
+        return await self._take(changes)
+
     async def _load(self) -> dict[str, int]:
-        snapshot = await self._backend.snapshot()
-        self.index.load(snapshot.agents, snapshot.routes, snapshot.types, snapshot.meta)
-        self._version, self._cursor = snapshot.version, snapshot.cursor
-        beats = await self._poll(0)
-        self._loaded.set()
-        return {"loaded": len(snapshot.agents), "beats": beats}
+        async with self._loading:
+            snapshot = await self._backend.snapshot()
+            emptied = bool(self.index.agents) and not snapshot.agents
+            lost = self.loaded and (snapshot.version < self._version or emptied)
+            if (
+                lost
+            ):  # before the index forgets them: nobody may be refused for want of those who are about to come back
+                log.warning("registry lost", extra={"version": snapshot.version, "was": self._version})
+                self.index.settling_until_ms = self.now_ms() + SETTLE_MS
+            self.index.load(snapshot.agents, snapshot.routes, snapshot.types, snapshot.meta)
+            self._version, self._cursor = snapshot.version, snapshot.cursor
+            beats = await self._poll(0)
+            if lost:
+                self.index.settling_until_ms = self._now_ms + SETTLE_MS
+            self._loaded.set()
+            return {"loaded": len(snapshot.agents), "beats": beats}
 
     async def _take(self, changes: list[Change]) -> dict[str, int]:
         latest_ms = self.now_ms() + STEP_MS

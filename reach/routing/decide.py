@@ -36,6 +36,8 @@ MOST_FANOUT = 10_000
 MAX_MOVES = 2
 #: A leg that finds nobody looks again after so long, doubling; the end of a wait is never missed by more than the last step.
 FIRST_RECHECK_MS, LAST_RECHECK_MS = 200, 2_000
+#: While agents come back after the registry was lost, they are expected at any moment.
+SETTLING_RECHECK_MS = 500
 #: What is offered and fits nobody ends so long before total (a tenth of it where it is short): the caller then hears why, not only
 #: that time is up. What nobody offers is waited for through all of network_ms.
 AHEAD_MS = 500
@@ -71,7 +73,14 @@ def decide(
     since_ms = by.index.alive_since_ms(now_ms)
     tried = frozenset(leg.tried) if leg is not None else frozenset[str]()
     policy = by.index.policy(message.pattern.text)
-    view = View(now_ms=now_ms, alive_since_ms=since_ms, policy=policy, tried=tried, unfit=unfit or {})
+    view = View(
+        now_ms=now_ms,
+        alive_since_ms=since_ms,
+        settling_until_ms=by.index.settling_until_ms,
+        policy=policy,
+        tried=tried,
+        unfit=unfit or {},
+    )
     if leg is not None and leg.state is LegState.QUEUED:
         return _move(message, leg, by, view)
     if leg is not None and leg.state not in {LegState.RETURNED, LegState.WAITING}:
@@ -139,6 +148,8 @@ def _fan_out(message: Message, by: Chooser, view: View) -> Choice:
 def _same(message: Message, leg: Leg, by: Chooser, view: View) -> Choice:
     """The leg of a broadcast: its own agent or nobody."""
     agent = by.index.agents.get(leg.agent)
+    if agent is None and view.settling:
+        return _nobody(message, leg, sift((), message, view), view)
     if agent is None:
         text = f"{leg.agent} was removed"
         return _end(Finish("agent.lost", text, {"state": leg.state.value}))
@@ -167,20 +178,22 @@ def _nobody(message: Message, leg: Leg | None, sifted: Sifted, view: View) -> Ch
     """Look again soon, until the wait is over; then say what was missing."""
     why = _why("", sifted)
     was_with_somebody = leg is not None and bool(leg.agent or leg.core)
-    if _looped(sifted) and not was_with_somebody:
+    if _looped(sifted) and not was_with_somebody and not view.settling:
         return _end(
             Finish("loop.detected", "everybody who could take it is among previous_hops", _reasons(sifted)), why
         )
     if "full" in view.unfit.values() and view.policy.on_full == "reject" and not was_with_somebody:
         return _end(Finish("overloaded", "every inbox is full", _reasons(sifted), retry_after_ms=1_000), why)
-    network_at_ms = message.start_at_ms + message.network_ms
-    end_ms = _last_look_ms(message)
+    network_at_ms, last_ms = message.start_at_ms + message.network_ms, _last_look_ms(message)
+    end_ms = last_ms
     if not was_with_somebody and not sifted.refused:
         end_ms = min(network_at_ms, message.total_at_ms)  # where both run out together, `due` says that total has
     elif not was_with_somebody and message.scope == "all":
-        end_ms = min(end_ms, network_at_ms)
+        end_ms = min(network_at_ms, last_ms)
+    end_ms = max(end_ms, min(view.settling_until_ms, last_ms))
     if view.now_ms < end_ms:
-        wait_ms = min(max(view.now_ms - message.start_at_ms, FIRST_RECHECK_MS), LAST_RECHECK_MS)
+        most_ms = SETTLING_RECHECK_MS if view.settling else LAST_RECHECK_MS
+        wait_ms = min(max(view.now_ms - message.start_at_ms, FIRST_RECHECK_MS), most_ms)
         agent = leg.agent if leg is not None and message.scope == "all" else ""
         return Choice((Delay(min(wait_ms, end_ms - view.now_ms), agent),), why)
     if leg is not None and leg.core:

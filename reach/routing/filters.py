@@ -23,13 +23,20 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
         alive_since_ms: Who has not beaten since then is suspect.
         tried: The agents that this leg has already been with.
         unfit: Agents whose inbox `route` has just found full or gone.
+        settling_until_ms: Until then agents are coming back after the registry was lost; 0 = nothing was lost.
     """
 
     now_ms: int
     alive_since_ms: int
+    settling_until_ms: int = 0
     policy: RoutePolicy = RoutePolicy()
     tried: frozenset[str] = frozenset()
     unfit: Mapping[str, Unfit] = {}
+
+    @property
+    def settling(self) -> bool:
+        """Whether somebody who is missing may be about to come back."""
+        return self.now_ms < self.settling_until_ms
 
 
 Filter = Callable[[Agent, Message, View], str | None]

@@ -39,6 +39,8 @@ class CapabilityIndex:
         self.unreadable = 0
         #: While this is over 0, whoever has beaten since then counts as alive, however late it is: nobody may become suspect.
         self.floor_ms = 0
+        #: Until then agents come back after the registry was lost, and nothing ends for want of one who is missing.
+        self.settling_until_ms = 0
         self._policies: dict[str, RoutePolicy] = {}
         self._by_capability: dict[str, set[str]] = {}
         self._by_group: dict[str, set[str]] = {}

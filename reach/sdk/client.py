@@ -77,6 +77,7 @@ class Reach(Sending):
         zone: str | None = None,
         backend: Backend | None = None,
         on_control: Callable[[Notice], None] = lambda _: None,
+        on_made: Callable[[], None] = lambda: None,
     ) -> None:
         """Use `Reach.connect` or `Reach.embedded`. With `backend`, it is somebody else's and stays open."""
         self._place = place
@@ -91,6 +92,7 @@ class Reach(Sending):
             rng=place.rng,
             node=node_id or "",
             on_control=on_control,
+            on_made=on_made,
         )
         source = Source(agent_id=self.agent_id, name=name, node_id=node_id, zone=zone)
         self._origin = Origin(self._exchange, source, env=place.env, keyed=agent_id is not None)
@@ -186,6 +188,14 @@ class Reach(Sending):
     def mailbox_id(self) -> str:
         """Where receipts and notices arrive."""
         return self._exchange.mailbox.id
+
+    async def keep_mailbox(self) -> None:
+        """Make the mailbox anew where it is missing, or renew it.
+
+        Raises:
+            BackendError: It could not be done.
+        """
+        await self._exchange.mailbox.make()
 
     @property
     def outstanding(self) -> int:

@@ -46,12 +46,13 @@ class Exchange:
         rng: random.Random,
         node: str = "",
         on_control: Callable[[Notice], None] = lambda _: None,
+        on_made: Callable[[], None] = lambda: None,
     ) -> None:
-        """`on_control` hears the registrar's answers."""
+        """`on_control` hears the registrar's answers, `on_made` that the mailbox had to be made anew."""
         self.backend = backend
         self.clock = clock
         self.rng = rng
-        self.mailbox = Mailbox(backend, mailbox_id, self._on_entry, self._on_back)
+        self.mailbox = Mailbox(backend, mailbox_id, self._on_entry, self._on_back, on_made)
         self.recorder = HopRecorder(
             backend.record, time_base(clock), node=node, worker=mailbox_id, ask_ms=backend.now_ms
         )

@@ -12,15 +12,24 @@ BLOCK_MS = 2_000
 
 
 class Mailbox:
-    """What its owner knows of it. After a loss (of the connection, or of the mailbox itself) `on_back` is told once it is back."""
+    """What its owner knows of it. After a loss (of the connection, or of the mailbox itself) `on_back` is told once it is back.
+
+    `on_made` is told, too, when it was the mailbox itself: whatever took it may have taken more.
+    """
 
     def __init__(
-        self, backend: Backend, mailbox_id: str, on_entry: Callable[[MailEntry], None], on_back: Callable[[], None]
+        self,
+        backend: Backend,
+        mailbox_id: str,
+        on_entry: Callable[[MailEntry], None],
+        on_back: Callable[[], None],
+        on_made: Callable[[], None] = lambda: None,
     ) -> None:
         self.id = mailbox_id
         self.cursors: dict[int, str] = {}
         self.on_entry = on_entry
         self.on_back = on_back
+        self.on_made = on_made
         self._backend = backend
 
     async def make(self) -> None:
@@ -37,6 +46,7 @@ class Mailbox:
         elif made:
             # From the start: a Redis whose clock stepped back gives ids that lie before the old cursors.
             self.cursors = dict.fromkeys(self.partitions, "0")
+            self.on_made()
             self.on_back()
 
     @property

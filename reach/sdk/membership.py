@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 
 import msgspec
 
@@ -24,7 +25,16 @@ class Membership:
     name = "membership"
     interval_ms = 0
 
-    def __init__(self, backend: Backend, mailbox_id: str, clock: Clock, registration: Registration) -> None:
+    def __init__(
+        self,
+        backend: Backend,
+        mailbox_id: str,
+        clock: Clock,
+        registration: Registration,
+        prepare: Callable[[], Awaitable[None]],
+    ) -> None:
+        """`prepare` is awaited before each asking to be registered: what must be there before the registry knows this instance."""
+        self._prepare = prepare
         self.registration = registration
         #: why the agent must stop: a registration that was refused after it had been accepted before
         self.refused: asyncio.Future[RegistrationRefused] = asyncio.get_running_loop().create_future()
@@ -55,6 +65,7 @@ class Membership:
         """
         entry = register_entry(self.registration, self._mailbox_id)
         answer = await self._ask(entry, "register", ("registered",))
+        self._forgotten.clear()  # what was said while it was being mended
         log.info("registered", extra={"agent": self.registration.agent_id, "version": answer.fields.get("version")})
 
     async def declare(self, registration: Registration) -> None:
@@ -118,6 +129,8 @@ class Membership:
         while True:
             wait_ms = ASK_EVERY_MS
             try:
+                if op == "register":
+                    await self._prepare()
                 await self._backend.send_control(data)
             except BackendError as error:
                 if not error.retryable:

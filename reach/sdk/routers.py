@@ -59,6 +59,7 @@ def router_services(
         ready=watcher.wait_loaded,
         on_wait=due.nudge,
         reopen=opener.reopen,
+        catch_up=watcher.catch_up,
         max_batch=max_batch,
         clock=clock,
     )

@@ -12,6 +12,7 @@ from reach.backend.port import Backend
 from reach.delivery.inbox import Inbox
 from reach.delivery.pulse import Pulse, PulseThread
 from reach.envelope.receipt import Notice
+from reach.envelope.records import encode_beat
 from reach.envelope.registration import Beat, BeatState, Registration
 from reach.errors import BackendError, RegistrationRefused
 from reach.sdk.client import Reach
@@ -24,7 +25,7 @@ from reach.service import Report, Service, Supervisor, until_open
 
 log = logging.getLogger("reach.agent")
 
-BLOCK_MS = 2_000
+BLOCK_MS = 1_000  # a bell that is gone rings for nobody: after so long it is looked whether it is still there
 REST_MS = 1_000
 READY_EVERY_MS = 5_000
 CUT_OFF_MS = 2_000
@@ -72,8 +73,11 @@ class AgentRun:
             zone=registration.zone,
             backend=self.backend,
             on_control=self._on_control,
+            on_made=self._on_loss,
         )
-        self.inbox = Inbox(self.backend, registration.agent_id, registration.instance_id, place.clock)
+        self.inbox = Inbox(
+            self.backend, registration.agent_id, registration.instance_id, place.clock, on_gone=self._on_loss
+        )
         self.runs = Runs(
             backend=self.backend,
             inbox=self.inbox,
@@ -84,7 +88,9 @@ class AgentRun:
             clock=place.clock,
             on_change=self._changed,
         )
-        self.membership = Membership(self.backend, self.client.mailbox_id, place.clock, registration)
+        self.membership = Membership(
+            self.backend, self.client.mailbox_id, place.clock, registration, self._before_registering
+        )
         self._taking = Taking(self)
         self._ready = Readiness(self, ready) if ready is not None else None
         self._services: Supervisor | None = None
@@ -95,6 +101,17 @@ class AgentRun:
 
     def _on_control(self, notice: Notice) -> None:
         self.membership.on_notice(notice)
+
+    def _on_loss(self) -> None:
+        """Something of ours is gone from the server. After a FLUSHALL the registration is, too, and the next beat is seconds away."""
+        self.membership.forgotten()
+
+    async def _before_registering(self) -> None:
+        """The mailbox for the answer; and that it is not ready, if so: from the first moment it may be sent nothing."""
+        await self.client.keep_mailbox()
+        beat = self.sample()
+        if beat.state not in ("ready", "busy"):
+            await self.backend.beat(self.registration.agent_id, self.registration.instance_id, encode_beat(beat))
 
     # ------------------------------------------------------------ life
 

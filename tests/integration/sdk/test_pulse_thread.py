@@ -134,7 +134,19 @@ async def test_stopping_holds_up_nobody() -> None:
         let.wait(5)
         return MemoryBackend()
 
-    thread = PulseThread(slowly, lambda _: None, "one")  # type: ignore[arg-type,return-value]
+    def make(backend: Backend) -> Pulse:
+        return Pulse(
+            backend,
+            "one",
+            "i1",
+            clock=SystemClock(),
+            sample=Beat,
+            holds=dict,
+            on_lost=lambda *_: None,
+            on_unknown=lambda: None,
+        )
+
+    thread = PulseThread(slowly, make, "one")
     thread.start()
     stopping = asyncio.ensure_future(thread.stop())
     turns = 0

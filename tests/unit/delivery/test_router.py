@@ -76,6 +76,7 @@ class Bench:
             partitions=[0],
             now_ms=self.watcher.now_ms,
             on_wait=self.waits.append,
+            catch_up=self.watcher.catch_up,
             block_ms=0,
             clock=self.clock,
         )
@@ -190,6 +191,36 @@ async def test_redis_away_leaves_all_pending_and_the_next_run_serves_it(bench: B
     await bench.router.run_once()
     assert bench.delivered() == sent
     assert bench.waiting_entries() == 0
+
+
+async def test_a_type_that_this_router_has_not_heard_of_yet_is_looked_up(bench: Bench) -> None:
+    await bench.backend.set_meta("types", "own.news", b"1")
+    known, unknown = await bench.send(type="own.news"), await bench.send(type="of.nobody")
+    await bench.router.run_once()
+    (receipt,) = await bench.receipts()
+    assert (receipt["msg_id"], receipt["code"]) == (unknown, "type.unregistered")
+    assert (await bench.backend.inspect(0, known)) is not None
+
+
+async def test_after_a_loss_of_the_registry_an_unknown_type_waits_for_who_may_be_coming_back(bench: Bench) -> None:
+    bench.index.settling_until_ms = bench.server_clock.wall_ms() + 6_000
+    late, nobodys = await bench.send(type="own.news"), await bench.send(type="of.nobody")
+    await bench.router.run_once()
+    assert await bench.receipts() == []
+    bench.advance(1_000)
+    accepting = {**REGISTRATION, "accepts": [{"type": "own.news"}]}
+    stored = await bench.backend.registered("refund-1")
+    await bench.backend.register("refund-1", json.dumps(accepting).encode(), "i", b"{}", stored, ["own.news"])
+    await bench.watcher.catch_up()
+    for _ in range(12):
+        bench.advance(500)
+        await bench.backend.beat("refund-1", "i", b"{}")
+        await bench.watcher.catch_up()
+        await bench.backend.due(0)
+        await bench.router.run_once()
+    assert bench.delivered() == [late]
+    (receipt,) = await bench.receipts()
+    assert (receipt["msg_id"], receipt["code"], receipt["status"]) == (nobodys, "type.unregistered", "failed")
 
 
 async def test_a_reply_that_is_lost_after_the_step_runs_nothing_twice() -> None:

@@ -6,9 +6,10 @@ from collections.abc import Callable
 import pytest
 
 from reach.backend.memory_backend import MemoryBackend
+from reach.backend.steps import Change
 from reach.errors import BackendUnavailable
 from reach.registry import watcher as watcher_module
-from reach.registry.watcher import POLL_MS, Complaints, Watcher
+from reach.registry.watcher import POLL_MS, SETTLE_MS, Complaints, Watcher
 from reach.routing.index import CapabilityIndex
 from reach.routing.pattern import parse
 from tests.unit.registry.place import Place, until_waiting
@@ -106,6 +107,117 @@ async def test_a_gap_in_the_versions_means_a_new_snapshot(place: Place) -> None:
     await place.register("c", "i1", capabilities=WORK)
     assert await watcher.run_once() == {"loaded": 2, "beats": 2}
     assert seen(watcher) == [("b", "ready"), ("c", "ready")]
+
+
+async def test_after_a_loss_of_the_registry_it_says_that_agents_are_coming_back(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    for agent_id in ("a", "b"):
+        await place.register(agent_id, "i1", capabilities=WORK)
+    watcher = watching(place)
+    await watcher.run_once()
+    assert watcher.index.settling_until_ms == 0
+    place.store.clear()  # FLUSHALL
+    place.clock.advance(10)
+    await place.register("a", "i1", capabilities=WORK)
+    await watcher.run_once()
+    assert seen(watcher) == [("a", "ready")]
+    assert watcher.index.settling_until_ms == place.clock.wall_ms() + SETTLE_MS
+    assert "registry lost" in caplog.text
+
+
+async def test_a_registry_that_is_found_empty_was_lost(place: Place) -> None:
+    down = False
+
+    def fail(name: str) -> None:
+        if down:
+            raise BackendUnavailable(f"{name}: down")
+
+    for _ in range(3):
+        await place.register("a", "i1", capabilities=WORK)
+    watcher = watching(place, fail)
+    await watcher.run_once()
+    down = True
+    with pytest.raises(BackendUnavailable):
+        await watcher.run_once()
+    down = False
+    place.store.clear()
+    for _ in range(5):  # the versions of the new registry are further than the old one's
+        await place.backend.set_meta("meta", "max_fanout", b"9")
+    await watcher.run_once()
+    assert watcher.index.settling_until_ms > 0
+
+
+async def test_a_new_router_on_an_empty_registry_waits_for_nobody(place: Place) -> None:
+    watcher = watching(place)
+    await watcher.run_once()
+    assert watcher.index.settling_until_ms == 0
+
+
+class Late(MemoryBackend):
+    """The answer to who waits for changes is held up on its way."""
+
+    def __init__(self, place: Place) -> None:
+        super().__init__(env="dev", store=place.store)
+        self.let = asyncio.Event()
+
+    async def changes(self, cursor: str, block_ms: int) -> list[Change]:
+        found = await super().changes(cursor, block_ms)
+        if block_ms:
+            await self.let.wait()
+        return found
+
+
+async def test_who_meets_something_unknown_can_catch_up(place: Place) -> None:
+    backend = Late(place)
+    watcher = Watcher(backend, CapabilityIndex(), clock=place.clock)
+    await watcher.run_once()
+    run = asyncio.ensure_future(watcher.run_once())
+    await until_waiting(place.clock)
+    await place.backend.set_meta("types", "own", b"1")
+    await place.register(capabilities=WORK)
+    await watcher.catch_up()
+    assert watcher.index.has_type("own")
+    assert seen(watcher) == [("a", "ready")]
+    backend.let.set()
+    assert await run == {"changes": 0}  # what was taken in meanwhile is not taken for a gap
+    await place.backend.set_meta("types", "more", b"1")
+    await watcher.run_once()
+    assert watcher.index.has_type("more")
+    assert watcher.index.settling_until_ms == 0
+    await watcher.catch_up()
+
+
+async def test_catching_up_starts_anew_where_something_was_missed(place: Place) -> None:
+    await place.register(capabilities=WORK)
+    watcher = watching(place)
+    await watcher.run_once()
+    place.store.clear()
+    place.clock.advance(10)
+    await place.register("b", "i1", capabilities=WORK)
+    await place.register("c", "i1", capabilities=WORK)
+    await watcher.catch_up()
+    assert seen(watcher) == [("b", "ready"), ("c", "ready")]
+    await watcher.catch_up()
+
+
+async def test_catching_up_after_a_failure_takes_a_snapshot(place: Place) -> None:
+    down = False
+
+    def fail(name: str) -> None:
+        if down:
+            raise BackendUnavailable(f"{name}: down")
+
+    watcher = watching(place, fail)
+    await watcher.run_once()
+    down = True
+    for run in (watcher.run_once, watcher.catch_up):
+        with pytest.raises(BackendUnavailable):
+            await run()
+    down = False
+    await place.register(capabilities=WORK)
+    await watcher.catch_up()
+    assert seen(watcher) == [("a", "ready")]
 
 
 async def test_after_a_lost_server_it_starts_anew(place: Place) -> None:

@@ -326,6 +326,33 @@ def test_a_leg_of_a_broadcast_keeps_its_agent(index: CapabilityIndex) -> None:
     assert (end.code, end.details) == ("agent.lost", {"state": "waiting"})
 
 
+# ---------------------------------------------------------------- after the registry was lost
+def test_nothing_ends_for_want_of_somebody_who_may_be_coming_back(index: CapabilityIndex) -> None:
+    index.apply("gone", "b", b"")
+    index.settling_until_ms = NOW + 20_000
+    now = NOW + 19_900
+    late = leg(LegState.WAITING)
+    lost = leg(LegState.WAITING, agent="b")
+    nobody = message("capability:nobody")
+    assert step(decide(nobody, None, chooser(index), NOW + 4_000)) == Delay(500)
+    assert step(decide(nobody, late, chooser(index), now)) == Delay(100)
+    assert step(decide(message("capability:nobody", scope="all"), None, chooser(index), now)) == Delay(100)
+    assert step(decide(to_all(), lost, chooser(index), now)) == Delay(500, "b")
+    assert isinstance(step(decide(message(hops=frozenset("ac")), None, chooser(index), NOW)), Delay)
+    now = NOW + 20_000
+    assert finish(decide(nobody, late, chooser(index), now)).code == "route.not_found"
+    assert finish(decide(to_all(), lost, chooser(index), now)).code == "agent.lost"
+    index.settling_until_ms = NOW
+    assert finish(decide(message(hops=frozenset("ac")), None, chooser(index), NOW)).code == "loop.detected"
+
+
+def test_a_loss_makes_nobody_wait_beyond_total() -> None:
+    by = chooser()
+    by.index.settling_until_ms = NOW + 60_000
+    asked = message(total_at_ms=NOW + 5_000, first_at_ms=NOW + 5_000)
+    assert finish(decide(asked, leg(LegState.WAITING), by, NOW + 4_500)).code == "route.not_found"
+
+
 # ---------------------------------------------------------------- the message
 def test_a_message_is_made_of_an_envelope() -> None:
     envelope = Envelope(

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from typing import Any
 
 import pytest
 
@@ -288,6 +289,31 @@ async def test_an_agent_that_is_not_ready_gets_no_work_and_says_why() -> None:
         verdict[0] = False
         await bus.advance(6)
         assert (await beat_of(bus, agent))["reason"] == "not ready"
+
+
+class Watched(TestReach):
+    """Looks at every beat that is there after each step of anybody."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.beats: list[bytes] = []
+
+    def _watch(self, step: str, args: tuple[Any, ...], result: Any) -> None:
+        super()._watch(step, args, result)
+        self.beats += (self.store.hash("reach:{dev}:load") or {}).values()
+
+
+async def test_an_agent_that_is_not_ready_never_counts_as_ready_not_even_when_it_registers() -> None:
+    agent = agent_with(lambda: None)
+    agent.ready(lambda: "loading")
+
+    async with Watched() as bus:
+        await bus.start(agent)
+        bus.store.clear()  # and the same when everything is forgotten
+        await bus.advance(8)
+        assert (await beat_of(bus, agent))["reason"] == "loading"
+        assert len(bus.beats) > 1
+        assert not [beat for beat in bus.beats if b"not_ready" not in beat]
 
 
 def test_there_is_one_ready_check() -> None:
