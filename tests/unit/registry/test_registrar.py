@@ -6,11 +6,13 @@ import msgspec
 import pytest
 
 from reach.backend.memory_backend import MemoryBackend
+from reach.backend.steps import Plan, Send
 from reach.envelope import records
 from reach.envelope.registration import ControlEntry
 from reach.errors import BackendError, BackendUnavailable
 from reach.registry.registrar import MAX_TRIES, Registrar
 from reach.testing import FaultyBackend
+from tests.contract.drive import ENVELOPE, head_of
 from tests.unit.registry.place import MAILBOX, Place
 
 WORK = [{"name": "work"}]
@@ -267,9 +269,14 @@ async def test_a_cancel_with_its_order_key_knows_where() -> None:
 
 
 async def test_only_the_sender_may_cancel(place: Place) -> None:
-    await place.ask({"op": "cancel", "msg_id": UUID, "source": "s"})
+    await place.backend.submit(0, "normal", ENVELOPE)
+    (entry,) = await place.backend.read_work("w", [0], 1, 0)
+    sent = Send(entry, UUID, head_of(UUID), (Plan("delay", wait_ms=1_000),), ENVELOPE)
+    await place.backend.route(0, [sent])
     answer = await place.ask({"op": "cancel", "msg_id": UUID, "source": "thief"})
     assert (answer["notice"], answer["what"], answer["code"]) == ("refused", "denied", "auth.denied")
+    answer = await place.ask({"op": "cancel", "msg_id": UUID, "source": sent.head.sender})
+    assert (answer["notice"], answer["what"], answer["closed"]) == ("done", "cancelled", 1)
 
 
 @pytest.mark.parametrize(
