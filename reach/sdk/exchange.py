@@ -18,7 +18,7 @@ from reach.envelope.message import Envelope, lane_of
 from reach.envelope.receipt import Notice, ReceiptRecord
 from reach.envelope.records import decode_notice, decode_receipt
 from reach.envelope.rules import fingerprint, partition_of
-from reach.errors import BackendDenied, BackendError, BackendFull, EnvelopeError, RecordError
+from reach.errors import BackendDenied, BackendError, BackendFull, BackendUnavailable, EnvelopeError, RecordError
 from reach.sdk.mailbox import Keeper, Mailbox, Reader
 from reach.sdk.pending import Pending, next_round
 from reach.service import Service, Supervisor, Tasks, pause_ms
@@ -59,6 +59,7 @@ class Exchange:
         self._on_control = on_control
         self._pending: dict[str, list[Pending]] = {}
         self._tasks = Tasks()
+        self._closed = False
         services: list[Service] = [Keeper(self.mailbox), Reader(self.mailbox, backend), self.recorder]
         self._services = Supervisor(services, clock=clock, rng=rng)
 
@@ -77,6 +78,9 @@ class Exchange:
 
     async def close(self) -> None:
         """End what is still waited for, stop reading, write the last hop records. Twice is once."""
+        if self._closed:
+            return
+        self._closed = True
         for pending in [p for waiting in self._pending.values() for p in waiting]:
             self._end(pending, "backend.unavailable", "the client was closed")
             self.drop(pending)
@@ -90,13 +94,27 @@ class Exchange:
         except BackendError as error:
             log.info("mailbox left to expire", extra={"error": error.code})
 
+    def check_open(self) -> None:
+        """Nothing can be sent or asked by a client that is closed.
+
+        Raises:
+            BackendUnavailable: It is (`client.closed`).
+        """
+        if self._closed:
+            text = f"this client of {self.mailbox.id} is closed: connect a new one"
+            raise BackendUnavailable(text, code="client.closed", retryable=False)
+
     # ------------------------------------------------------------ one message
 
     def open(self, msg_id: str, *, sender: str, broadcast: bool, total_ms: int, fixed: bool = False) -> Pending:
         """Wait for a message from now on; it ends by total + 250 ms whatever happens. Give it back with `drop`.
 
         `fixed`: the caller set total, so that neither a slow agent nor an older duplicate can make the wait longer.
+
+        Raises:
+            BackendUnavailable: The client is closed.
         """
+        self.check_open()
         now = self.clock.monotonic_ms()
         partition = partition_of(msg_id, None, self.backend.partitions)
         pending = Pending(

@@ -53,8 +53,9 @@ class Handle:
         """Ask the ledger where the message is. Cancelling is safe.
 
         Raises:
-            BackendError: Redis cannot be asked.
+            BackendError: Redis cannot be asked, or the client is closed.
         """
+        self._exchange.check_open()
         record = await self._exchange.backend.inspect(self._pending.partition, self.msg_id)
         if record is None:
             return MessageStatus(self.msg_id, "accepted")
@@ -106,9 +107,10 @@ class Handle:
             True if it is cancelled (also one that no router has seen yet), False if it had ended.
 
         Raises:
-            BackendError: Redis cannot be asked; calling again is safe.
+            BackendError: Redis cannot be asked (calling again is safe), or the client is closed.
         """
         pending = self._pending
+        self._exchange.check_open()
         result = await self._exchange.backend.cancel(
             pending.partition, self.msg_id, pending.sender, pending.round, self._tomb_ms
         )

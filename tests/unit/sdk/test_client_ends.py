@@ -262,6 +262,18 @@ async def test_closing_ends_what_is_waited_for() -> None:
         assert not key_with(bus, ":mail:other")
 
 
+@pytest.mark.parametrize("call", ["request", "ask", "send", "gather", "status", "cancel"])
+async def test_a_closed_client_says_so_at_once(call: str) -> None:
+    async with Reach.embedded(shop()) as reach:
+        handle = await reach.send("refund", Order("slow"))
+    calls: dict[str, Any] = {"status": handle.status, "cancel": handle.cancel}
+    with pytest.raises(BackendUnavailable, match="closed") as caught:
+        async with asyncio.timeout(5):
+            await (calls[call]() if call in calls else getattr(reach, call)("refund", Order("ORD-1")))
+    assert (caught.value.code, caught.value.retryable) == ("client.closed", False)
+    assert reach.outstanding == 0
+
+
 async def test_mail_that_cannot_be_read_does_not_stop_the_reader() -> None:
     async with TestReach(shop()) as bus:
         mailbox = bus.reach.mailbox_id
