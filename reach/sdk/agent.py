@@ -35,7 +35,8 @@ class Agent:
         concurrency: How many messages it handles at once.
         description: For capabilities that have none.
         zone: Where it stands.
-        max_process: How long a run may take between two signs of life, seconds or timedelta; raises the caller's default timeouts.
+        max_process: How long a run may take between two signs of life, seconds or timedelta. One that takes longer is cancelled
+            (`timeout.processing`, retried); where it is more than 15 s, it raises the default timeouts of callers.
         weight: Its share where agents are drawn by weight.
         tier: For tiered routing.
         cost: Of one message, in the unit of your choice.

@@ -98,11 +98,11 @@ class Exchange:
         """Nothing can be sent or asked by a client that is closed.
 
         Raises:
-            BackendUnavailable: It is (`client.closed`).
+            BackendUnavailable: It is (`backend.closed`).
         """
         if self._closed:
             text = f"this client of {self.mailbox.id} is closed: connect a new one"
-            raise BackendUnavailable(text, code="client.closed", retryable=False)
+            raise BackendUnavailable(text, code="backend.closed", retryable=False)
 
     # ------------------------------------------------------------ one message
 

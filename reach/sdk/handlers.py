@@ -166,10 +166,24 @@ class Handlers:
             return exact[0]
         open_to = [h for h in offered if h.schema is None or schema is None]
         by_type = [h for h in fitting if h.capability is None]
-        # Whoever is addressed by name and has several capabilities cannot guess which one is meant.
+        # Whoever is addressed by name and has several capabilities means the one of the same name, if any: which else cannot be guessed.
+        own = [h for h in open_to if pattern == f"agent_id:{h.capability}"]
+        if own:
+            open_to, named = own, True
         if open_to and (named or (len(open_to) == 1 and not by_type)):
             return min(open_to, key=lambda h: h.schema is not None)
         return by_type[0] if by_type else None
+
+    def missing(self, envelope: Envelope) -> str:
+        """Why there is no handler for a message, and what could be asked instead."""
+        pattern, schema = envelope.target.pattern, envelope.payload.schema
+        fitting = [h for h in self._all if h.type == envelope.type and h.capability is not None]
+        fitting = [h for h in fitting if schema is None or h.schema is None or h.schema == schema]
+        names = sorted({f"capability:{h.capability}" for h in fitting})
+        if names and not pattern.startswith("capability:"):
+            count = f"{len(fitting)} handlers" if len(fitting) > 1 else "1 handler"
+            return f"{pattern[:128]} does not say what to do, and it has {count} for this: name one: {', '.join(names)}"
+        return f"no handler for type {envelope.type}, schema {schema}, target {pattern[:128]}"
 
     def supported(self) -> list[dict[str, str | None]]:
         """What `error.unknown_type` says in details.supported."""

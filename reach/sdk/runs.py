@@ -17,7 +17,7 @@ from reach.envelope.codec import decode
 from reach.envelope.message import Envelope
 from reach.errors import EnvelopeError
 from reach.sdk.context import Context
-from reach.sdk.handlers import Handlers
+from reach.sdk.handlers import Handler, Handlers
 from reach.sdk.outcome import Reject, Retry, failed, raised, retryable, succeeded
 from reach.sdk.sending import Origin
 from reach.service import Tasks
@@ -39,6 +39,7 @@ class Run:
         "busy",
         "envelope",
         "given_up",
+        "processing_ms",
         "started_at_ms",
         "taken",
         "task",
@@ -51,6 +52,7 @@ class Run:
         self.envelope: Envelope | None = None
         self.task: asyncio.Task[None] | None = None
         self.started_at_ms = self.alive_at_ms = now_ms
+        self.processing_ms = taken.processing_ms
         self.total_at_ms = now_ms + max(taken.total_at_ms - taken.now_ms, 0)
         self.answered = False
         self.given_up = False
@@ -90,8 +92,9 @@ class Runs:
         host: str,
         clock: Clock,
         on_change: Callable[[], None],
+        max_process_ms: int | None = None,
     ) -> None:
-        """`on_change` is told whenever a slot is filled or freed."""
+        """`on_change` is told whenever a slot is filled or freed. `max_process_ms`: of handlers that declare none of their own."""
         self._backend = backend
         self._inbox = inbox
         self._handlers = handlers
@@ -100,6 +103,7 @@ class Runs:
         self._host = host
         self._clock = clock
         self._on_change = on_change
+        self._max_process_ms = max_process_ms
         self._runs: dict[Hold, Run] = {}
         self._tasks = Tasks()
         self._settling = 0
@@ -217,29 +221,48 @@ class Runs:
         self._record("agent.received", run)
         handler = self._handlers.find(envelope)
         if handler is None:
-            text = f"no handler for type {envelope.type}, schema {envelope.payload.schema}, target {envelope.target.pattern}"
+            text = self._handlers.missing(envelope)
             return failed("error.unknown_type", text, host=host, supported=self._handlers.supported()), -1
         try:
             body = handler.read(envelope)
         except EnvelopeError as error:
             return failed("payload.invalid", error.message, host=host, **error.details), -1
+        own_ms = handler.max_process_ms or self._max_process_ms
+        if own_ms is not None:
+            run.processing_ms = min(own_ms, taken.processing_ms)
         self._arm(run)
         try:
-            value = await handler.call(body, self._context(run, envelope))
-        except GeneratorExit:
-            raise  # the loop is being torn down around us
-        except asyncio.CancelledError as error:
+            value, error = await self._called(run, handler, body, self._context(run, envelope))
+        except asyncio.CancelledError as cancelled:
             task = asyncio.current_task()
             if run.answered or (task is not None and task.cancelling()):
                 raise
-            return raised(error, host=host)
-        except BaseException as error:  # around the user's handler: SystemExit too must become an answer
+            return raised(cancelled, host=host)  # the handler has cancelled itself
+        if error is not None:
             if not run.answered and not isinstance(error, Retry | Reject):
                 log.warning(
                     "handler failed", extra={"msg_id": taken.msg_id, "handler": repr(handler.function)}, exc_info=error
                 )
             return raised(error, host=host)
         return succeeded(value, host=host), -1
+
+    async def _called(
+        self, run: Run, handler: Handler, body: Any, context: Context
+    ) -> tuple[Any, BaseException | None]:
+        """What the handler returns or raises. In a task of its own: one that cancels its task must end the handler, not its answer."""
+
+        async def call() -> tuple[Any, BaseException | None]:
+            try:
+                return await handler.call(body, context), None
+            except asyncio.CancelledError:
+                raise
+            except BaseException as error:  # noqa: BLE001 - the user's handler: SystemExit too must become an answer
+                return None, error
+
+        task = self._tasks.start(call(), f"handler {run.taken.msg_id}")
+        if task is None:
+            raise asyncio.CancelledError
+        return await task
 
     def _context(self, run: Run, envelope: Envelope) -> Context:
         def hold(future: asyncio.Future[Any]) -> None:
@@ -281,16 +304,16 @@ class Runs:
     def _arm(self, run: Run) -> None:
         now = self._clock.monotonic_ms()
         run.timers = [
-            self._clock.call_later(run.taken.processing_ms, lambda: self._check(run)),
+            self._clock.call_later(run.processing_ms, lambda: self._check(run)),
             self._clock.call_later(
                 run.total_at_ms - now, lambda: self._overdue(run, "timeout.total", "the caller's total")
             ),
         ]
 
     def _check(self, run: Run) -> None:
-        left_ms = run.alive_at_ms + run.taken.processing_ms - self._clock.monotonic_ms()
+        left_ms = run.alive_at_ms + run.processing_ms - self._clock.monotonic_ms()
         if left_ms <= 0:
-            self._overdue(run, "timeout.processing", f"no sign of life for {run.taken.processing_ms} ms")
+            self._overdue(run, "timeout.processing", f"no sign of life for {run.processing_ms} ms")
         elif not run.answered:
             run.timers[0] = self._clock.call_later(left_ms, lambda: self._check(run))
 

@@ -87,7 +87,7 @@ class Sending:
             ValueError: An option's value is none, such as a negative timeout.
             ConfigError: A key without an agent_id.
             BackendError: Redis refuses the command (credentials, ACL); an unreachable Redis is a receipt.
-            BackendUnavailable: The client was closed before (`client.closed`).
+            BackendUnavailable: The client was closed before (`backend.closed`).
         """
         pending = self._open(scope, options)
         try:

@@ -15,7 +15,16 @@ from tests.unit.sdk.shops import Mute, agent_with, beat_of, ended
 
 @pytest.mark.parametrize(
     "error",
-    [ValueError("bad"), RecursionError(), MemoryError(), SystemExit(1), KeyboardInterrupt(), Mute(), NoRoute("x")],
+    [
+        ValueError("bad"),
+        RecursionError(),
+        MemoryError(),
+        SystemExit(1),
+        KeyboardInterrupt(),
+        GeneratorExit(),
+        Mute(),
+        NoRoute("x"),
+    ],
     ids=lambda error: type(error).__name__,
 )
 @pytest.mark.parametrize("threaded", [False, True])
@@ -52,6 +61,17 @@ async def test_a_handler_that_cancels_itself_has_failed() -> None:
 
     async with TestReach(agent_with(cancelled)) as bus:
         assert (await ended(bus, 5, max_attempts=1)).code == "handler.error"
+        assert (await ended(bus, 5, max_attempts=1)).code == "handler.error"
+
+
+async def test_a_handler_that_cancels_its_own_task_has_failed() -> None:
+    async def cancelled() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        await asyncio.sleep(0)
+
+    async with TestReach(agent_with(cancelled)) as bus:
         assert (await ended(bus, 5, max_attempts=1)).code == "handler.error"
 
 
@@ -157,6 +177,25 @@ async def test_a_handler_without_a_sign_of_life_is_cancelled_at_its_processing_d
         receipt = await ended(bus, 20)
         assert cancelled == [True]
         assert (receipt.output, receipt.attempts) == ("second", 2)
+
+
+@pytest.mark.parametrize("declared", ["agent", "capability", "both"])
+async def test_what_an_agent_declares_as_its_longest_run_is_kept(declared: str) -> None:
+    async def hang(ctx: Context) -> int:
+        if ctx.attempt == 1:
+            await asyncio.Event().wait()
+        return ctx.attempt
+
+    agent = Agent("one", max_process={"agent": 2, "capability": None, "both": 60}[declared])
+    agent.capability("work", max_process=None if declared == "agent" else 2)(hang)
+    async with TestReach(agent) as bus:
+        handle = await bus.send("work")
+        await bus.advance(1.9)
+        assert (await handle.status()).legs[0].attempts == 0
+        await bus.advance(0.2)
+        assert (await handle.status()).legs[0].attempts == 1
+        await bus.advance(4)
+        assert (await handle.receipt(0)).output == 2
 
 
 async def test_a_sign_of_life_moves_the_processing_deadline() -> None:

@@ -270,7 +270,7 @@ async def test_a_closed_client_says_so_at_once(call: str) -> None:
     with pytest.raises(BackendUnavailable, match="closed") as caught:
         async with asyncio.timeout(5):
             await (calls[call]() if call in calls else getattr(reach, call)("refund", Order("ORD-1")))
-    assert (caught.value.code, caught.value.retryable) == ("client.closed", False)
+    assert (caught.value.code, caught.value.retryable) == ("backend.closed", False)
     assert reach.outstanding == 0
 
 

@@ -174,6 +174,23 @@ def test_of_two_capabilities_none_is_guessed() -> None:
     assert table(("refund", None, "request"), ("ship", None, "request")).find(envelope("agent_id:x")) is None
 
 
+def test_the_capability_of_the_agents_own_name_is_meant_when_the_agent_is_named() -> None:
+    handlers = table(
+        ("invoice", None, "request"), ("invoice.status", None, "request"), ("invoice", "invoice.v1", "request")
+    )
+    found = handlers.find(envelope("agent_id:invoice"))
+    assert (found and (found.capability, found.schema)) == ("invoice", None)
+    assert handlers.find(envelope("agent_id:x")) is None
+
+
+def test_which_handlers_there_are_is_said() -> None:
+    handlers = table(("invoice", None, "request"), ("invoice.status", None, "request"))
+    says = "it has 2 handlers for this: name one: capability:invoice, capability:invoice.status"
+    assert says in handlers.missing(envelope("group:x"))
+    assert "no handler for type other" in handlers.missing(envelope("agent_id:x", type="other"))
+    assert "no handler" in handlers.missing(envelope("capability:x"))
+
+
 def test_another_schema_is_not_pressed_into_a_handler() -> None:
     handlers = table(("refund", "refund.v1", "request"))
     assert handlers.find(envelope("capability:refund", schema="refund.v2")) is None
