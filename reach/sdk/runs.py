@@ -232,18 +232,20 @@ class Runs:
             run.processing_ms = min(own_ms, taken.processing_ms)
         self._arm(run)
         try:
-            value, error = await self._called(run, handler, body, self._context(run, envelope))
+            value, problem = await self._called(run, handler, body, self._context(run, envelope))
         except asyncio.CancelledError as cancelled:
             task = asyncio.current_task()
             if run.answered or (task is not None and task.cancelling()):
                 raise
             return raised(cancelled, host=host)  # the handler has cancelled itself
-        if error is not None:
-            if not run.answered and not isinstance(error, Retry | Reject):
+        if problem is not None:
+            if not run.answered and not isinstance(problem, Retry | Reject):
                 log.warning(
-                    "handler failed", extra={"msg_id": taken.msg_id, "handler": repr(handler.function)}, exc_info=error
+                    "handler failed",
+                    extra={"msg_id": taken.msg_id, "handler": repr(handler.function)},
+                    exc_info=problem,
                 )
-            return raised(error, host=host)
+            return raised(problem, host=host)
         return succeeded(value, host=host), -1
 
     async def _called(
