@@ -38,7 +38,7 @@ class Agent:
         max_process: How long a run may take between two signs of life, seconds or timedelta. One that takes longer is cancelled
             (`timeout.processing`, retried); where it is more than 15 s, it raises the default timeouts of callers.
         weight: Its share where agents are drawn by weight.
-        tier: For tiered routing.
+        tier: For tiered routing. This version stores it and acts on it no more than on cost and rate_limit.
         cost: Of one message, in the unit of your choice.
         rate_limit: Messages per second.
         endpoint: Where else it can be reached, for people.

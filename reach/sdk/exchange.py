@@ -7,7 +7,7 @@ the client ends it by itself.
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
 from reach.backend.port import Backend
@@ -312,6 +312,20 @@ class Exchange:
             total_ms = pending.take_notice(notice)
             if total_ms:
                 self._extend(pending, pending.started_at_ms + total_ms)
+
+    def cancelled(self, pending: Pending, legs: Sequence[int]) -> None:
+        """Its sender has ended these legs of it: whoever cancels records it."""
+        for leg in legs:
+            self.recorder.add(
+                pending.partition,
+                "message.cancelled",
+                pending.msg_id,
+                leg=leg,
+                correlation_id=pending.correlation_id,
+                traceparent=pending.traceparent,
+                agent=pending.agents.get(leg, ""),
+                code="cancelled",
+            )
 
     def _delivered(self, partition: int, pending: Pending, receipt: ReceiptRecord) -> None:
         self.recorder.add(

@@ -109,11 +109,13 @@ class Handle:
         Raises:
             BackendError: Redis cannot be asked (calling again is safe), or the client is closed.
         """
-        pending = self._pending
+        pending, legs = self._pending, self._pending.open_legs
         self._exchange.check_open()
         result = await self._exchange.backend.cancel(
             pending.partition, self.msg_id, pending.sender, pending.round, self._tomb_ms
         )
+        if result.what == "cancelled":  # where no router has seen it yet, the one that meets the tombstone records it
+            self._exchange.cancelled(pending, legs[: result.closed])
         return result.what in ("cancelled", "tombstone")
 
     async def progress(self) -> AsyncIterator[Progress]:

@@ -141,6 +141,11 @@ class Pending:
         """A receipt has come and nothing says how many there will be: the notice was lost, the record knows."""
         return bool(self.receipts) and not self.legs
 
+    @property
+    def open_legs(self) -> list[int]:
+        """Those without a receipt, as far as it is known how many there are."""
+        return [leg for leg in range(max(self.legs, 1)) if leg not in self.receipts]
+
     def refuse(self, error: EnvelopeError, *, at_ms: int, durability: str) -> None:
         """End it with what the rules say: it was not sent."""
         if not self.done.done():
@@ -163,9 +168,7 @@ class Pending:
         """End every leg that has no receipt with one that is made here."""
         if self.done.done():
             return
-        for leg in range(max(self.legs, 1)):
-            if leg in self.receipts:
-                continue
+        for leg in self.open_legs:
             self.receipts[leg] = ReceiptRecord(
                 msg_id=self.msg_id,
                 task_id=self.msg_id,

@@ -1,6 +1,6 @@
 """Requests through routers and agents that are killed -9 all the time: nothing lost, nothing run again after it was completed.
 
-`python -m tests.chaos.kill_run --requests 5000` prints what happened and exits 1 when a promise was broken.
+`python -m tests.chaos.kill_run --requests 5000` prints what happened and exits 1 when a promise was broken, or was not put to the test.
 """
 
 import argparse
@@ -121,6 +121,22 @@ class Report:
     broken: list[str] = field(default_factory=list)
     takeovers_ms: list[int] = field(default_factory=list)
     slowest_s: float = 0.0
+    killed: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def sometimes(self) -> dict[str, int]:
+        """What a long run has to meet, and how often it did: a promise about what never happened was not put to the test."""
+        return {
+            "a router was killed": sum(self.killed[name] for name in ROUTERS),
+            "an agent was killed": sum(self.killed[name] for name in AGENTS),
+            "the work of a killed agent was taken over": len(self.takeovers_ms),
+            "a handler was run again": max(self.runs - self.requests, 0),
+        }
+
+    @property
+    def unseen(self) -> list[str]:
+        """What this run has not met."""
+        return [what for what, times in self.sometimes.items() if not times]
 
     def __str__(self) -> str:
         takeover = ", ".join(f"{name} {value} ms" for name, value in _quantiles(self.takeovers_ms))
@@ -129,6 +145,8 @@ class Report:
                 f"{self.requests} requests in {self.wall_s:.0f} s, {self.kills} kills, {self.runs} runs of the handler",
                 f"receipts: {dict(self.answers)}; slowest {self.slowest_s:.1f} s of {TOTAL_S:.0f} s",
                 f"takeovers of a killed agent's work: {len(self.takeovers_ms)} ({takeover or 'none'}), from the kill to the ledger's entry",
+                f"sometimes: {', '.join(f'{what} ({times})' for what, times in self.sometimes.items())}",
+                *(f"UNSEEN: {what}" for what in self.unseen),
                 *(f"BROKEN: {what}" for what in self.broken[:20]),
             ]
         )
@@ -281,6 +299,7 @@ async def run(
             await asyncio.gather(killing, return_exceptions=True)
         report.wall_s = time.monotonic() - started
         report.kills = len(cast.kills)
+        report.killed.update(name for _, name, _ in cast.kills)
         if report.wall_s > 2 * every_s and not cast.kills:
             report.broken.append("nobody was killed: this run shows nothing")
         _judge(report, answers, ledger_file.read(directory / "runs"), cast.kills, slack_ms)
@@ -299,4 +318,4 @@ if __name__ == "__main__":
         asked = parser.parse_args()
         result = asyncio.run(run(asked.requests, inflight=asked.inflight, every_s=asked.every, seed=asked.seed))
         print(result)
-        sys.exit(1 if result.broken else 0)
+        sys.exit(1 if result.broken or result.unseen else 0)

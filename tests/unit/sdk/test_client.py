@@ -4,6 +4,7 @@ import asyncio
 import uuid
 from typing import Any
 
+import msgspec
 import pytest
 
 from reach import (
@@ -18,7 +19,7 @@ from reach import (
     Timeout,
 )
 from reach.sdk.pending import Progress
-from reach.testing import TestReach
+from reach.testing import TestReach, wait_until
 from tests.unit.sdk.shops import Order, Refund, shop
 
 
@@ -157,12 +158,42 @@ async def test_cancel_ends_a_running_message_with_a_receipt() -> None:
         assert (await bus.ask("refund", Order("ORD-1")))["refunded"] == "ORD-1"
 
 
+async def cancels(bus: TestReach, msg_id: str) -> list[tuple[int, str]]:
+    """The records of a message's cancel: (leg, agent)."""
+    await bus.reach.recorder.flush()
+    stream = bus.store.stream("reach:{dev.0}:events")
+    batches = [fields[b"b"] for _, fields in stream.all()] if stream is not None else []
+    found = [record for batch in batches for record in msgspec.json.decode(batch)]
+    return [
+        (record["leg"], record.get("agent", ""))
+        for record in found
+        if (record["point"], record["msg_id"]) == ("message.cancelled", msg_id)
+    ]
+
+
+async def test_a_cancel_leaves_a_record_of_each_leg_whoever_had_it() -> None:
+    agents = [shop("shop-1"), shop("shop-2")]
+    async with TestReach(*agents) as bus:
+        running = await bus.send("capability:refund", Order("slow"))
+        waiting = await bus.send("capability:nobody", Order("slow"))
+        wide = await bus.send("capability:refund", Order("slow"), scope="all")
+        await bus.settle()
+        for handle in (running, waiting, wide):
+            assert await handle.cancel()
+            assert not await handle.cancel()
+        assert [leg for leg, _ in await cancels(bus, running.msg_id)] == [0]
+        assert [leg for leg, _ in await cancels(bus, waiting.msg_id)] == [0]
+        assert await cancels(bus, wide.msg_id) == [(0, "shop-1"), (1, "shop-2")]
+
+
 async def test_a_cancel_that_overtakes_its_message_is_kept() -> None:
     async with TestReach(shop()) as bus:
         handle = await bus.send("refund", Order("ORD-1"))
         assert await handle.cancel() is True
         await bus.settle()
         assert (await handle.receipt(0)).code == "cancelled"
+        await wait_until(lambda: cancels(bus, handle.msg_id), what="the record of the router that met it")
+        assert len(await cancels(bus, handle.msg_id)) == 1
 
 
 async def test_progress_is_told_until_the_end() -> None:
