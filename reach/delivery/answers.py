@@ -131,6 +131,8 @@ def refusal(error: EnvelopeError, *, at_ms: int, durability: str) -> bytes:
             error_message=plain(error.message),
             details={key: plain(value) if isinstance(value, str) else value for key, value in error.details.items()},
             correlation_id=error.correlation_id or error.msg_id,
+            duration_ms=0,
+            queue_ms=0,
             finished_at=at_ms,
             durability=durability,
         )

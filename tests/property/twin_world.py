@@ -67,6 +67,8 @@ ANSWERS = {
     "reject": answer_of("failed", "handler.rejected", "{}"),
     "error": answer_of("retryable", "handler.error"),
     "retry": answer_of("retryable", "handler.retry", "{}"),
+    "bare": Answer("failed", "", '{ "output" : {"é/":[1.0, 1e400]} }'),
+    "bare error": Answer("retryable", "a/code", "{}", '{"k":1}'),
 }
 
 
