@@ -43,7 +43,7 @@ class Agents(Scene):
             if is_gone:
                 p = self.open(world)
                 p.gone[who] = False
-                yield step(f"take: the inbox of agent {who} is gone, open_inbox", AT_ONCE, p)
+                yield step(f"take: the inbox of agent {who} is gone, open_inbox", AT_ONCE, p, ("open", who))
 
     # ---------------------------------------------------------------- take
     def _takes(self, world: World, letter: Letter) -> Steps:
@@ -51,14 +51,15 @@ class Agents(Scene):
             text = f"take of #{letter.hand} by @{instance}"
             p = self.open(world)
             verdict = take_settle.take(p, letter, instance, resumed=False, reply=True)
-            yield step(f"{text}: {verdict}", AT_ONCE, p)
+            call = ("take", letter, instance, False, verdict)
+            yield step(f"{text}: {verdict}", AT_ONCE, p, call)
             if verdict == "runs":
                 for p in self.may(world, "reply of take lost"):
                     take_settle.take(p, letter, instance, resumed=False, reply=False)
-                    yield step(f"{text}, the reply is lost", FAULT, p)
+                    yield step(f"{text}, the reply is lost", FAULT, p, call)
         for p in self.may(world, "plain reader"):
             take_settle.plain_read(p, letter)
-            yield step(f"XREADGROUP of #{letter.hand} by a plain agent", FAULT, p)
+            yield step(f"XREADGROUP of #{letter.hand} by a plain agent", FAULT, p, ("plain", letter))
 
     def _takes_again(self, world: World, letter: Letter) -> Steps:
         """After a lost connection: what is pending to the instance, but what it says that it holds."""
@@ -67,7 +68,7 @@ class Agents(Scene):
         if not holds and "resume" in self.setting.guards:
             p = self.open(world)
             verdict = take_settle.take(p, letter, letter.instance, resumed=True, reply=True)
-            yield step(f"{text}: {verdict}", AT_ONCE, p)
+            yield step(f"{text}: {verdict}", AT_ONCE, p, ("take", letter, letter.instance, True, verdict))
         if holds and "held" not in self.setting.guards:
             p = self.open(world)
             take_settle.take(p, letter, letter.instance, resumed=True, reply=True)
@@ -93,7 +94,8 @@ class Agents(Scene):
             for p in self.chosen(world, kind):
                 p.works.remove(work)
                 verdict = take_settle.settle(p, (work.leg, work.hand, work.agent), work.instance, outcome)
-                yield step(f"{text}: {verdict}", FAULT if kind else AT_ONCE, p)
+                call = ("settle", work, outcome, verdict)
+                yield step(f"{text}: {verdict}", FAULT if kind else AT_ONCE, p, call)
             if kind and kind not in self.setting.kinds:
                 continue
             for p in self.may(world, "reply of settle lost"):
@@ -101,7 +103,8 @@ class Agents(Scene):
                 verdict = take_settle.settle(p, (work.leg, work.hand, work.agent), work.instance, outcome)
                 if verdict == "done":
                     p.works.append(work._replace(said=outcome))
-                    yield step(f"{text}: {verdict}, the reply is lost", FAULT, p)
+                    call = ("settle", work, outcome, verdict)
+                    yield step(f"{text}: {verdict}, the reply is lost", FAULT, p, call)
 
     def _repeats(self, world: World, work: Work, text: str) -> Steps:
         """What was accepted once is accepted again, unless the leg has gone on since, and changes nothing."""
@@ -113,7 +116,7 @@ class Agents(Scene):
             p.blame("the repeat of an accepted result is called stale")
         if tuple(p.legs) != world.legs:
             p.blame("the repeat of a result changes something")
-        yield step(f"{text}: {verdict}", AT_ONCE, p)
+        yield step(f"{text}: {verdict}", AT_ONCE, p, ("settle", work, work.said, verdict))
 
     def _answers(self, world: World, work: Work) -> Steps:
         """An agent without scripts: XADD receipts, and nothing else."""
@@ -121,11 +124,13 @@ class Agents(Scene):
             for p in self.chosen(world, kind):
                 p.works.remove(work)
                 p.doors.append(Entry(RECEIPTS, (work.leg, work.hand, outcome, work.agent)))
-                yield step(f"XADD receipts #{work.hand}, {OUTCOMES[outcome]}", FAULT if kind else AT_ONCE, p)
+                text = f"XADD receipts #{work.hand}, {OUTCOMES[outcome]}"
+                yield step(text, FAULT if kind else AT_ONCE, p, ("receipts", work.leg, work.hand, outcome))
             if not kind:
                 for p in self.may(world, "receipt doubled"):
                     p.doors.append(Entry(RECEIPTS, (work.leg, work.hand, outcome, work.agent)))
-                    yield step(f"XADD receipts #{work.hand}, {OUTCOMES[outcome]}, to be sent again", FAULT, p)
+                    text = f"XADD receipts #{work.hand}, {OUTCOMES[outcome]}, to be sent again"
+                    yield step(text, FAULT, p, ("receipts", work.leg, work.hand, outcome))
 
     # ---------------------------------------------------------------- leases
     def _renews(self, world: World, work: Work) -> Steps:
@@ -136,7 +141,8 @@ class Agents(Scene):
         if not pending or work.over or (letter is not None and letter.instance != work.instance):
             p = self.open(world)
             is_held = take_settle.renew(p, work)
-            yield step(f"renew {text}: {'held' if is_held else 'lost, the handler is cancelled'}", AT_ONCE, p)
+            verdict = "held" if is_held else "lost, the handler is cancelled"
+            yield step(f"renew {text}: {verdict}", AT_ONCE, p, ("renew", work, is_held))
         if pending and not work.over:
             for p in self.may(world, "agent stops"):
                 self._stop(p, work)

@@ -17,15 +17,17 @@ class Callers(Scene):
             if caller == 0 and not state.sent:
                 p = self.open(world)
                 p.submit(caller)
-                yield step(f"{text}XADD ingress", AT_ONCE, p)
+                yield step(f"{text}XADD ingress", AT_ONCE, p, ("submit", caller))
                 continue
             for p in self.may(world, "XADD doubled" if state.sent else "another caller"):
                 p.submit(caller)
-                yield step(f"{text}{'XADD ingress, once more' if state.sent else 'XADD ingress'}", FAULT, p)
+                text += "XADD ingress, once more" if state.sent else "XADD ingress"
+                yield step(text, FAULT, p, ("submit", caller))
         for kind, sender, round in CANCELS:
             for p in self.may(world, kind):
                 verdict = due.cancel(p, sender, round)
-                yield step(f"cancel of round {round} by sender {sender}: {verdict}", FAULT, p)
+                text = f"cancel of round {round} by sender {sender}: {verdict}"
+                yield step(text, FAULT, p, ("cancel", sender, round, verdict))
 
 
 class Clock(Scene):
@@ -53,17 +55,17 @@ class Clock(Scene):
                 continue
             for p in self.may(world, kind):
                 p.time = moment
-                yield step(text, FAULT, p)
+                yield step(text, FAULT, p, ("pass", moment))
         if world.time < TOTAL_OVER and self.setting.within == AT_TOTAL:
             p = self.open(world)
             p.time = TOTAL_OVER
-            yield step("total_at passes", AT_TOTAL, p)
+            yield step("total_at passes", AT_TOTAL, p, ("pass", TOTAL_OVER))
 
     def _total(self, world: World) -> Steps:
         if world.armed or "callers due" in self.setting.guards:
             p = self.open(world)
             due.total(p)
-            yield step("due: timeout.total", BY_DUE, p)
+            yield step("due: timeout.total", BY_DUE, p, ("callers due",))
 
     def _visits(self, world: World, n: int) -> Steps:
         leg = world.legs[n]
@@ -71,11 +73,12 @@ class Clock(Scene):
         if undelivered and world.time == FRESH and not world.grace:
             for p in self.may(world, "slow inbox"):
                 if due.visit(p, n) == "again":
-                    yield step(f"due: leg {n}, #{leg.hand} is not picked up in network_ms: again", FAULT, p)
+                    text = f"due: leg {n}, #{leg.hand} is not picked up in network_ms: again"
+                    yield step(text, FAULT, p, ("due", n, "again"))
         elif world.armed:
             p = self.open(world)
             if verdict := due.visit(p, n):
-                yield step(f"due: leg {n}, {verdict}", BY_DUE, p)
+                yield step(f"due: leg {n}, {verdict}", BY_DUE, p, ("due", n, verdict))
         if "caller" not in self.setting.guards:
             p = self.open(world)
             if verdict := due.visit(p, n, caller=True):

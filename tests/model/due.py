@@ -79,7 +79,7 @@ def _lost(p: Partition, n: int, *, burn: bool) -> str:
     leg = p.legs[n]
     # Where the group has forgotten it (`gone`), the holder learns it by its next renewal.
     p.works = [w._replace(over=True) if (w.leg, w.hand) == (n, leg.hand) else w for w in p.works]
-    p.note(n, settled=False)
+    p.note(n, settled=False, handed=leg.handed or burn)
     p.back(n, burn=burn)
     return "agent.lost, returned" if burn else "its entry is gone, returned"
 
@@ -129,7 +129,8 @@ def _cancel_ahead(p: Partition, head: Head, sender: int, round: int) -> str:
         return "ended"
     if p.on("cancel ahead"):
         p.head = head._replace(stopped=max(head.stopped, round))
-    return _accepted(p, sender, round, "tombstone")
+        return _accepted(p, sender, round, "tombstone")
+    return _accepted(p, sender, round, "ended")
 
 
 def _accepted(p: Partition, sender: int, round: int, verdict: str) -> str:

@@ -35,15 +35,15 @@ class Keys(Scene):
         for p in self.may(world, "env lost"):
             if world.env:
                 p.env, p.lost_bytes = False, True
-                yield step("env is deleted", FAULT, p)
+                yield step("env is deleted", FAULT, p, ("delete env",))
         for p in self.may(world, "due lost"):
             if world.armed:
                 p.armed = False
-                yield step("due is deleted", FAULT, p)
+                yield step("due is deleted", FAULT, p, ("delete due",))
         for p in self.may(world, "mailbox spoilt"):
             if not world.spoilt:
                 p.spoilt = True
-                yield step("the mailbox of caller 0 is overwritten with another type", FAULT, p)
+                yield step("the mailbox of caller 0 is overwritten with another type", FAULT, p, ("spoil",))
         for p in self.may(world, "record expires"):
             if "window" not in self.setting.guards and world.legs and not any(leg.state in OPEN for leg in world.legs):
                 p.head, p.legs = None, []
@@ -53,13 +53,15 @@ class Keys(Scene):
         for p in self.may(world, "inbox lost"):
             p.inbox = [letter for letter in world.inbox if letter.agent != who]
             p.gone[who] = p.lost_bytes = True
-            yield step(f"the inbox of agent {who} is deleted", FAULT, p)
+            yield step(f"the inbox of agent {who} is deleted", FAULT, p, ("delete inbox", who))
         for p in self.may(world, "inbox removed"):
-            yield step(f"agent {who} is removed, close_inbox: {take_settle.close_inbox(p, who)}", FAULT, p)
+            verdict = take_settle.close_inbox(p, who)
+            yield step(f"agent {who} is removed, close_inbox: {verdict}", FAULT, p, ("close", who, verdict))
         for p in self.may(world, "group lost"):
             if any(letter.agent == who and letter.instance != NOBODY for letter in world.inbox):
                 p.inbox = [x._replace(instance=NOBODY) if x.agent == who else x for x in world.inbox]
-                yield step(f"the group of agent {who}'s inbox is lost and made anew at 0", FAULT, p)
+                text = f"the group of agent {who}'s inbox is lost and made anew at 0"
+                yield step(text, FAULT, p, ("lose group", who))
 
     def _forged(self, world: World) -> Steps:
         if not world.legs:
@@ -67,10 +69,11 @@ class Keys(Scene):
         for hand in sorted({0, world.legs[0].hand, world.hands}):
             for p in self.may(world, "again forged"):
                 p.doors.append(Entry(AGAIN, (0, hand)))
-                yield step(f"again (leg 0, #{hand}) is forged", FAULT, p)
+                yield step(f"again (leg 0, #{hand}) is forged", FAULT, p, ("again", 0, hand))
         for p in self.may(world, "receipt forged"):
             p.doors.append(Entry(RECEIPTS, (0, world.hands, SUCCESS, world.legs[0].agent)))
-            yield step(f"receipts (leg 0, #{world.hands}) is forged", FAULT, p)
+            call = ("receipts", 0, world.hands, SUCCESS)
+            yield step(f"receipts (leg 0, #{world.hands}) is forged", FAULT, p, call)
 
     def _restarts(self, world: World) -> Steps:
         """Redis is away for longer than a lease; or it dies and comes back with an earlier state, while processes remember."""

@@ -28,7 +28,6 @@ from tests.model.world import (
 
 MAX_ATTEMPTS = 2
 MAX_MOVES = 2
-MAX_BOXES = 2  # four in the protocol
 ALLOWED = frozenset((before.value, after.value) for before, later in TRANSITIONS.items() for after in later)
 
 #: How soon something happens by itself: at once, by a claim (5 s), by a timer of `due` (3 to 15 s), at total.
@@ -57,6 +56,7 @@ class Setting(NamedTuple):
     large: bool = False  # a broadcast whose entries carry no bytes
     agents: int = 1
     instances: int = 2  # per agent
+    boxes: int = 2  # callers that a record has room for: four in the protocol
     within: int = BY_DUE  # everything must be able to end this soon, so nothing that takes longer happens
     guards: frozenset[str] = ALL
 
@@ -249,7 +249,7 @@ class Partition:
             self.become(n, WAITING, over=False)
             self.env = self.armed = True
         else:
-            self.close(n, DONE, retryable=True)
+            self.close(n, DONE, retryable=True, settled=self.legs[n].settled)
 
     def obstacle(self, plan: Plan) -> str:
         """Why a plan cannot be carried out; looked at before anything is written."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from tests.model.partition import MAX_ATTEMPTS, MAX_BOXES, MAX_MOVES, Aborted, Partition, Setting
+from tests.model.partition import MAX_ATTEMPTS, MAX_MOVES, Aborted, Partition, Setting
 from tests.model.world import (
     AGAIN,
     DONE,
@@ -180,11 +180,11 @@ def _duplicate(p: Partition, old: Head, caller: int) -> str:
         p.refuse(caller)
         return DONE_
     if caller not in old.boxes and any(leg.state in OPEN for leg in p.legs):
-        if len(old.boxes) >= MAX_BOXES and p.on("boxes"):
+        if len(old.boxes) >= p.setting.boxes and p.on("boxes"):
             p.refuse(caller)
             return DONE_
         p.head = old._replace(boxes=(*old.boxes, caller))
-        if len(old.boxes) >= MAX_BOXES:
+        if len(old.boxes) >= p.setting.boxes:
             p.blame("more callers are kept than a record has room for")
     _stored(p, caller, [])
     return DONE_

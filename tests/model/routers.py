@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from tests.model import route, take_settle
 from tests.model.partition import AT_ONCE, BY_CLAIM, FAULT, Partition
-from tests.model.scene import Scene, Steps, about, said, step
+from tests.model.scene import Call, Scene, Steps, about, said, step
 from tests.model.world import AGAIN, LIVING, LOST, NOBODY, QUEUED, RECEIPTS, UNREAD, Decision, Entry, World
 
 
@@ -50,7 +50,7 @@ class Routers(Scene):
         if not options:
             for p in self.chosen(world, kind):
                 p.take_out(entry)
-                yield step(f"{text}: silence", pace, p)
+                yield step(f"{text}: silence", pace, p, ("finish", entry))
 
     def _options(self, world: World, entry: Entry) -> list[Decision]:
         if entry.door == RECEIPTS:
@@ -66,30 +66,33 @@ class Routers(Scene):
         verdict = self._apply(p, decision, there=True)
         text = f"route: {about(decision)}{said(decision)}: {verdict}"
         if verdict in {route.CHANGED, route.GONE}:
-            yield from self._decides_again(world, entry, rest, text, self._options(world, entry))
+            call = ("route", decision, True, verdict)
+            yield from self._decides_again(world, entry, rest, text, self._options(world, entry), call)
         else:
             p.take_out(entry, decision)
-            yield step(text, AT_ONCE, p)
-            yield from self._reply_lost(world, entry, decision, text)
+            call = ("route", decision, True, verdict)
+            yield step(text, AT_ONCE, p, call)
+            yield from self._reply_lost(world, entry, decision, text, call)
         if decision.plans and decision.plans[0].act in {"deliver", "move"} and not self.setting.broadcast:
             full = route.DELAY if decision.state != QUEUED else route.STAY
             options = [*self._options(world, entry), decision._replace(plans=(full,))]
-            yield from self._decides_again(world, entry, rest, f"route: {about(decision)}: full", options, "inbox full")
+            text = f"route: {about(decision)}: full"
+            yield from self._decides_again(world, entry, rest, text, options, (), "inbox full")
         for q in self.may(world, "router dies"):
             q.put(entry, LIVING if rest else LOST, tuple(rest))
             yield step(f"the router that holds {about(decision)} dies", FAULT, q)
 
-    def _reply_lost(self, world: World, entry: Entry, decision: Decision, text: str) -> Steps:
+    def _reply_lost(self, world: World, entry: Entry, decision: Decision, text: str, call: Call) -> Steps:
         for p in self.may(world, "reply of route lost"):
             self._apply(p, decision, there=True)
             p.take_out(entry, decision)
             p.orphans.append(decision)
-            yield step(f"{text}, the reply is lost", FAULT, p)
+            yield step(f"{text}, the reply is lost", FAULT, p, call)
         if decision.door == RECEIPTS:  # two calls: settle, then XACK and XDEL
             for p in self.may(world, "router dies"):
                 self._apply(p, decision, there=True)
                 p.put(entry, LOST, tuple(x for x in entry.held if x is not decision))
-                yield step(f"{text}, the router dies before XACK", FAULT, p)
+                yield step(f"{text}, the router dies before XACK", FAULT, p, (*call, "no XACK"))
 
     def _decides_again(
         self,
@@ -98,27 +101,30 @@ class Routers(Scene):
         rest: list[Decision],
         text: str,
         options: Iterable[Decision],
+        call: Call,
         kind: str = "",
     ) -> Steps:
         """Nothing was written: the router sees the leg again, and decides again."""
         pace = FAULT if kind else AT_ONCE
         found = sorted(set(options))
+        calls = (call,) if call else ()
         for decision in found:
             for p in self.chosen(world, kind):
                 p.put(entry, LIVING, (*rest, decision))
-                yield step(f"{text}, decides again{said(decision)}", pace, p)
+                yield step(f"{text}, decides again{said(decision)}", pace, p, *calls)
         if not found:
             for p in self.chosen(world, kind):
                 p.take_out(entry)
                 p.orphans = list(world.orphans) + rest
-                yield step(f"{text}, silence", pace, p)
+                yield step(f"{text}, silence", pace, p, *calls, ("finish", entry))
 
     def _applies_late(self, world: World, decision: Decision) -> Steps:
         """A router applies what another one has applied already (it was slow), or sends it again (its first reply was lost)."""
         p = self.open(world)
         p.orphans.remove(decision)
         verdict = self._apply(p, decision, there=False)
-        yield step(f"route once more: {about(decision)}{said(decision)}: {verdict}", AT_ONCE, p)
+        call = ("route", decision, False, verdict)
+        yield step(f"route once more: {about(decision)}{said(decision)}: {verdict}", AT_ONCE, p, call)
 
     @staticmethod
     def _apply(p: Partition, decision: Decision, *, there: bool) -> str:
@@ -129,9 +135,11 @@ class Routers(Scene):
 
     # ---------------------------------------------------------------- entries
     def _spoilt(self, world: World, entry: Entry) -> Steps:
-        for p in self.may(world, "again lost"):
+        for p in (
+            self.may(world, "again lost") if not entry.held else ()
+        ):  # what a router has read is XACKed all the same
             p.take_out(entry)
-            yield step(f"{about(entry)} is lost", FAULT, p)
+            yield step(f"{about(entry)} is lost", FAULT, p, ("lose", entry))
         for p in self.may(world, "again doubled"):
             p.doors.append(Entry(AGAIN, entry.about))
-            yield step(f"{about(entry)} is doubled", FAULT, p)
+            yield step(f"{about(entry)} is doubled", FAULT, p, ("again", *entry.about))

@@ -1,7 +1,7 @@
 """What happens, one thing at a time: the form in which it is told. In words `#3` is a hand and `@3` an instance; traces give them names."""
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tests.model.partition import Partition, Setting
 from tests.model.world import AGAIN, HANDED_BACK, INGRESS, RETRYABLE, SUCCESS, Decision, Entry, Plan, World
@@ -9,14 +9,22 @@ from tests.model.world import AGAIN, HANDED_BACK, INGRESS, RETRYABLE, SUCCESS, D
 OUTCOMES = {SUCCESS: "success", RETRYABLE: "retryable", HANDED_BACK: "hands it back"}
 
 
+Call = tuple[Any, ...]
+
+
 class Step(NamedTuple):
-    """One thing that may happen. `pace`: how soon it does by itself, FAULT: perhaps never; `made`: the transitions of legs."""
+    """One thing that may happen.
+
+    `pace`: how soon it does by itself, FAULT: perhaps never; `made`: the transitions of legs; `calls`: what it does to a backend, for
+    `replay` (none where only processes change).
+    """
 
     name: str
     pace: int
     world: World
     wrong: str
     made: tuple[tuple[str, str], ...]
+    calls: tuple[Call, ...]
 
 
 Steps = Iterator[Step]
@@ -48,9 +56,9 @@ class Scene:
             yield self.open(world)
 
 
-def step(name: str, pace: int, p: Partition) -> Step:
+def step(name: str, pace: int, p: Partition, *calls: Call) -> Step:
     """What has happened."""
-    return Step(name, pace, p.after(), p.wrong, tuple(p.made))
+    return Step(name, pace, p.after(), p.wrong, tuple(p.made), calls)
 
 
 def about(entry: Entry | Decision) -> str:

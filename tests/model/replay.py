@@ -1,0 +1,344 @@
+"""Walks of the model, carried out on a real backend, step by step: after each, the ledger, the inboxes and the mailboxes must agree.
+
+This is what keeps the model true. Time is moved only where the model says that it passes; whoever holds work and lives renews it meanwhile.
+"""
+
+from random import Random
+from typing import Any, Self
+
+from reach.backend.keys import GROUP_AGENT
+from reach.backend.steps import Plan as RealPlan
+from reach.backend.steps import Settlement, WorkEntry
+from reach.envelope.ledger import Leg as RealLeg
+from reach.envelope.ledger import LegState
+from tests.contract.drive import Drive, new_id, retryable, success
+from tests.contract.places import KEYS, Place
+from tests.model.ledger import Ledger
+from tests.model.scene import Call, Step
+from tests.model.world import (
+    AGAIN,
+    DEAD,
+    HANDED_BACK,
+    INGRESS,
+    NOBODY,
+    OPEN,
+    PLAIN,
+    RECEIPTS,
+    RETRYABLE,
+    SUCCESS,
+    TTL_OVER,
+    WAITING,
+    Decision,
+    Entry,
+    Leg,
+    Letter,
+    Plan,
+    Work,
+    World,
+    names_of,
+)
+
+LONG_MS = 1_000_000_000
+TTL_MS, WAIT_MS = 10_000_000, 30_000
+ANSWERS = {SUCCESS: success(), RETRYABLE: retryable(), HANDED_BACK: retryable("handler.retry")}
+FOR_ONE_CALLER = {"envelope.id_conflict", "overloaded"}
+
+
+class Replay:
+    """One walk on one backend. `hands` and `people`: what the numbers of the model stand for there."""
+
+    def __init__(self, drive: Drive, ledger: Ledger) -> None:
+        self.drive, self.setting = drive, ledger.setting
+        self.ledger = ledger
+        self.world: World = ledger.start
+        self.msg_id = new_id()
+        self.hands: dict[int, str] = {0: "0"}
+        self.people: dict[int, str] = {NOBODY: "", PLAIN: "plain"}
+        self.count = 0
+        self.waiting: list[WorkEntry] = []  # entries that are pending at the doors
+        self.gone: list[WorkEntry] = []
+        self.heard = [0] * len(self.setting.sends)
+        self.told: list[str] = []
+
+    @classmethod
+    async def start(cls, place: Place, ledger: Ledger) -> Self:
+        drive = await Drive.start(place)
+        replay = cls(drive, ledger)
+        for caller in range(len(ledger.setting.sends)):
+            await drive.backend.keep_mailbox(f"box{caller}", [0], LONG_MS * 10)
+        for agent in range(ledger.setting.agents):
+            await drive.backend.open_inbox(0, f"agent{agent}")
+        await drive.past_grace()
+        return replay
+
+    async def walk(self, rng: Random, steps: int) -> None:
+        """Go anywhere the model may go, at random, and compare after every step."""
+        for _ in range(steps):
+            moves = [step for step in self.ledger.moves(self.world) if self._can(step)]
+            if not moves:
+                return
+            await self.follow(rng.choice(moves))
+
+    def _can(self, step: Step) -> bool:
+        """The model looks at one leg at a time, `due` at all that are due; and no wait is longer than ttl here."""
+        what = {call[0] for call in step.calls}
+        waits = any(leg.state == WAITING and not leg.over for leg in self.world.legs)
+        return not (self.setting.broadcast and "due" in what) and not (waits and "pass" in what)
+
+    async def follow(self, step: Step) -> None:
+        self.told.append(step.name)
+        for call in step.calls:
+            await self._carry_out(call)
+        self.waiting += await self.drive.work()
+        await self._compare(step.world)
+        hands, people = names_of(step.world)
+        self.hands = {new: self.hands[old] for old, new in hands.items()}
+        self.people = {new: self._name(old) for old, new in people.items()} | {NOBODY: "", PLAIN: "plain"}
+        self.world = self.ledger.next(step)
+
+    # ---------------------------------------------------------------- doing
+    async def _carry_out(self, call: Call) -> None:
+        what, *rest = call
+        await getattr(self, "_" + what.replace(" ", "_").replace("'", ""))(*rest)
+
+    async def _submit(self, caller: int) -> None:
+        entry = await self.drive.backend.submit(0, "normal", f'{{"from":{caller}}}'.encode())
+        assert entry
+
+    async def _finish(self, entry: Entry) -> None:
+        await self.drive.backend.finish_work(0, [self._pick(entry, there=True)])
+
+    async def _lose(self, entry: Entry) -> None:
+        found = self._peek(entry)
+        self.waiting.remove(found)
+        await self.drive.place.remove(found.stream, found.id)
+
+    async def _again(self, n: int, hand: int) -> None:
+        fields = {"m": self.msg_id.encode(), "l": str(n).encode(), "h": self._hand(hand).encode()}
+        await self.drive.place.append(KEYS.again(0), fields)
+
+    async def _receipts(self, n: int, hand: int, outcome: int) -> None:
+        fields = {
+            "m": self.msg_id.encode(),
+            "l": str(n).encode(),
+            "h": self._hand(hand).encode(),
+            "o": str(outcome).encode(),
+        }
+        await self.drive.place.append(KEYS.receipts(0), fields)
+
+    async def _route(self, decision: Decision, there: bool, verdict: str, *no_ack: str) -> None:
+        acked = there and verdict not in {"gone", "changed"} and not no_ack
+        entry = self._pick(decision, there=acked) if acked or not there else self._peek(decision)
+        if decision.door == RECEIPTS:
+            n, hand, outcome, agent = decision.about
+            said = await self._settle_as(n, self._hand(hand), f"agent{agent}", "", outcome)
+            if acked:
+                await self.drive.backend.finish_work(0, [entry])
+        elif decision.door == INGRESS:
+            told = self.setting.sends[decision.about[0]]
+            _, result = await self.drive.send(
+                *(self._plan(plan) for plan in decision.plans),
+                msg_id=self.msg_id,
+                entry=entry,
+                reply_to=f"box{decision.about[0]}",
+                sender=f"sender{told.sender}",
+                fingerprint=f"{told.content:016}",
+                round=told.round,
+                scope="all" if self.setting.broadcast else "one",
+                ttl_ms=TTL_MS,
+                total_ms=LONG_MS,
+                processing_ms=LONG_MS,
+                envelope=b"e" * (70_000 if self.setting.large else 10),
+            )
+            said = result.verdict
+        else:
+            plan = self._plan(decision.plans[0])
+            result = await self.drive.route_again(entry, plan, LegState(decision.state), decision.attempt)
+            said = result.verdict
+        assert said == verdict, self._story(f"route says {said}")
+
+    async def _take(self, letter: Letter, instance: int, resumed: bool, verdict: str) -> None:
+        held = [("normal", self._hand(w.hand)) for w in self.world.works if w.instance == instance] if resumed else None
+        result = await self.drive.backend.take(0, f"agent{letter.agent}", self._name(instance), 10, held)
+        runs = [taken.hand for taken in result.taken]
+        assert runs == ([self._hand(letter.hand)] if verdict == "runs" else []), self._story(f"take gives {runs}")
+        assert result.expired == (verdict in {"expired", "bytes lost"}), self._story("take ends another number")
+
+    async def _plain(self, letter: Letter) -> None:
+        inbox = KEYS.inbox(0, f"agent{letter.agent}", "normal")
+        assert await self.drive.place.read_plain(inbox, GROUP_AGENT, "plain") == [self._hand(letter.hand)]
+
+    async def _settle(self, work: Work, outcome: int, verdict: str) -> None:
+        name = self._name(work.instance)
+        said = await self._settle_as(work.leg, self._hand(work.hand), f"agent{work.agent}", name, outcome)
+        assert said == verdict, self._story(f"settle says {said}")
+
+    async def _settle_as(self, n: int, hand: str, agent: str, instance: str, outcome: int) -> str:
+        wait_ms = 0 if outcome == HANDED_BACK else -1
+        settlement = Settlement(self.msg_id, n, hand, ANSWERS[outcome], instance, wait_ms)
+        (verdict,) = await self.drive.backend.settle(0, agent, [settlement])
+        return verdict
+
+    async def _renew(self, work: Work, is_held: bool) -> None:
+        hand = self._hand(work.hand)
+        held = await self.drive.backend.renew(0, f"agent{work.agent}", self._name(work.instance), {"normal": [hand]})
+        assert bool(held) == is_held, self._story(f"renew holds {held}")
+
+    async def _cancel(self, sender: int, round: int, verdict: str) -> None:
+        result = await self.drive.backend.cancel(0, self.msg_id, f"sender{sender}", round, LONG_MS)
+        assert result.what == verdict, self._story(f"cancel says {result.what}")
+
+    async def _pass(self, moment: int) -> None:
+        head, now_ms = await self.drive.head(self.msg_id), await self.drive.backend.now_ms()
+        until_ms = head.first_at_ms if moment == TTL_OVER else head.total_at_ms
+        await self.drive.place.pass_time(max(until_ms - now_ms, 0) + 1)
+        await self._renew_all()
+
+    async def _due(self, n: int, verdict: str) -> None:
+        """Long enough for every timer, with routers that live all the while."""
+        if verdict in {"ttl.expired", "a plain reader had it in time"}:
+            await self.drive.backend.due(0)
+            return
+        for _ in range(20):
+            await self.drive.place.pass_time(2_500)
+            await self._renew_all()
+            await self.drive.backend.due(0)
+
+    async def _callers_due(self) -> None:
+        await self.drive.backend.due(0, self.msg_id)
+
+    async def _renew_all(self) -> None:
+        for work in self.world.works:
+            if work.lives:
+                hand, name = self._hand(work.hand), self._name(work.instance)
+                await self.drive.backend.renew(0, f"agent{work.agent}", name, {"normal": [hand]})
+
+    async def _open(self, agent: int) -> None:
+        await self.drive.backend.open_inbox(0, f"agent{agent}")
+
+    async def _close(self, agent: int, verdict: str) -> None:
+        await self.drive.place.pass_time(16_000)
+        await self._renew_all()
+        is_gone = await self.drive.backend.close_inbox(0, f"agent{agent}")
+        assert is_gone == (verdict == "gone"), self._story("close_inbox says otherwise")
+
+    async def _delete_inbox(self, agent: int) -> None:
+        await self.drive.place.delete(KEYS.inbox(0, f"agent{agent}", "normal"))
+
+    async def _delete_env(self) -> None:
+        await self.drive.place.delete(KEYS.envelope(0, self.msg_id))
+
+    async def _delete_due(self) -> None:
+        await self.drive.place.delete(KEYS.due(0))
+
+    async def _lose_group(self, agent: int) -> None:
+        await self.drive.place.drop_group(KEYS.inbox(0, f"agent{agent}", "normal"), GROUP_AGENT)
+        await self._open(agent)
+
+    # ---------------------------------------------------------------- words
+    def _plan(self, plan: Plan) -> RealPlan:
+        agent = f"agent{plan.agent}" if plan.agent >= 0 else ""
+        answer = retryable("route.no_candidate") if plan.act == "finish" else None
+        wait_ms = WAIT_MS if plan.act == "delay" else 0
+        return RealPlan(plan.act, agent=agent, wait_ms=wait_ms, answer=answer)  # type: ignore[arg-type]
+
+    def _hand(self, hand: int) -> str:
+        if hand not in self.hands:
+            self.count += 1
+            self.hands[hand] = f"1-{self.count}"  # forged: nobody ever had it
+        return self.hands[hand]
+
+    def _name(self, instance: int) -> str:
+        if instance not in self.people:
+            self.count += 1
+            self.people[instance] = f"i{self.count}"
+        return self.people[instance]
+
+    def _is(self, entry: WorkEntry, wanted: Entry | Decision) -> bool:
+        if entry.kind != wanted.door:
+            return False
+        if wanted.door == INGRESS:
+            return entry.fields[b"e"] == f'{{"from":{wanted.about[0]}}}'.encode()
+        same = (int(entry.fields[b"l"]), entry.fields[b"h"].decode()) == (wanted.about[0], self._hand(wanted.about[1]))
+        return same and (wanted.door == AGAIN or int(entry.fields[b"o"]) == wanted.about[2])
+
+    def _peek(self, wanted: Entry | Decision) -> WorkEntry:
+        return next(entry for entry in self.waiting if self._is(entry, wanted))
+
+    def _pick(self, wanted: Entry | Decision, *, there: bool) -> WorkEntry:
+        """The entry that is meant; from now on it is no longer pending."""
+        if not there:
+            return next(entry for entry in self.gone if self._is(entry, wanted))
+        found = self._peek(wanted)
+        self.waiting.remove(found)
+        self.gone.append(found)
+        return found
+
+    def _story(self, what: str) -> str:
+        return f"{what}\n" + "\n".join(f"  {k}. {line}" for k, line in enumerate(self.told, 1))
+
+    # ---------------------------------------------------------------- comparing
+    async def _compare(self, world: World) -> None:
+        record = await self.drive.backend.inspect(0, self.msg_id)
+        head = world.head
+        assert (record is not None) == (head is not None), self._story("a record, or none")
+        if record is not None and head is not None:
+            assert bool(record.head.tombstones) == bool(head.tombs), self._story("tombstones differ")
+            if not head.tombs:
+                assert record.head.round == head.round, self._story("rounds differ")
+                assert len(record.head.mailboxes) == len(head.boxes), self._story("reply_to differ")
+                for n, leg in enumerate(world.legs):
+                    self._compare_leg(n, leg, record.legs[n])
+        there = await self.drive.place.type_of(KEYS.envelope(0, self.msg_id)) == "string"
+        assert there == world.env, self._story("env differs")
+        assert (self.msg_id in await self.drive.place.due()) == world.armed, self._story("due differs")
+        for agent in range(self.setting.agents):
+            await self._compare_inbox(world, agent)
+        await self._compare_mail(world)
+
+    def _compare_leg(self, n: int, leg: Leg, real: RealLeg) -> None:
+        self.hands.setdefault(leg.hand, real.hand)
+        if leg.instance not in {DEAD, NOBODY}:
+            self.people.setdefault(leg.instance, real.instance)
+        wanted: dict[str, Any] = {
+            "state": leg.state,
+            "hand": self.hands[leg.hand],
+            "attempt": leg.attempt,
+            "moves": leg.moves,
+            "settled": leg.settled,
+            "ended": leg.state not in OPEN,
+        }
+        found: dict[str, Any] = {
+            "state": real.state.value,
+            "hand": real.hand,
+            "attempt": real.attempt,
+            "moves": real.moves,
+            "settled": real.settled,
+            "ended": real.finished_at_ms > 0,
+        }
+        if leg.instance not in {DEAD, NOBODY}:
+            wanted["instance"], found["instance"] = self.people[leg.instance], real.instance
+        assert found == wanted, self._story(f"leg {n} is {found}, not {wanted}")
+
+    async def _compare_inbox(self, world: World, agent: int) -> None:
+        key = KEYS.inbox(0, f"agent{agent}", "normal")
+        is_gone = await self.drive.place.type_of(key) != "stream"
+        assert is_gone == world.gone[agent], self._story(f"the inbox of agent {agent}: {is_gone}")
+        if is_gone:
+            return
+        letters = [letter for letter in world.inbox if letter.agent == agent]
+        ids = sorted(entry for entry, _ in await self.drive.place.entries(key))
+        assert ids == sorted(self.hands[letter.hand] for letter in letters), self._story(f"inbox {agent} holds {ids}")
+        pending = {row.id: row.consumer for row in await self.drive.place.pending(key, GROUP_AGENT)}
+        for letter in letters:
+            hand = self.hands[letter.hand]
+            assert (hand in pending) == (letter.instance != NOBODY), self._story(f"pending are {pending}")
+            if letter.instance not in {NOBODY, DEAD}:
+                assert pending[hand] == self._name(letter.instance), self._story(f"pending are {pending}")
+
+    async def _compare_mail(self, world: World) -> None:
+        for caller, state in enumerate(world.callers):
+            for receipt in await self.drive.receipts(f"box{caller}"):
+                is_whole = receipt["code"] in FOR_ONE_CALLER
+                self.heard[caller] |= (1 << self.setting.legs) - 1 if is_whole else 1 << receipt["leg"]
+            assert self.heard[caller] == state.heard, self._story(f"caller {caller} has heard {self.heard[caller]:b}")
