@@ -72,6 +72,7 @@ SCENARIOS = (
     Setting("two outages", 2, (3, 4, 12, 20)),
     Setting("a caller's due", 1, (4, 12, 20), caller=True),
     Setting("a jump", 0, (), (-60, 60)),
+    Setting("a jump in a grace", 1, (6,), (-60,)),
     Setting("an outage and a jump", 1, (6, 20), (-60, -20, 20)),
     Setting("slow routers", 1, (4, 12), every=4),
 )

@@ -36,7 +36,7 @@ SCENARIOS = (
         "agains",
         "agains are lost, doubled and forged, and meet slow routers",
         _kinds(f"{AGAINS}, router slow, retryable, delay, slow inbox, agent dies"),
-        3,
+        2,
         agents=2,
         instances=1,
     ),
@@ -79,7 +79,7 @@ SCENARIOS = (
         _kinds(
             "another caller, XADD doubled, cancel, cancel round 2, delay, router slow, total, agent stops, again doubled"
         ),
-        3,
+        2,
         sends=(Send(), ROUND_2),
         instances=1,
     ),

@@ -28,6 +28,6 @@ def test_without_a_guard_a_promise_is_broken(guard: Guard) -> None:
 
 
 def test_one_of_two_guards_cuts_a_grace_that_a_jump_has_made_longer() -> None:
-    report = without("an outage and a jump", PAIR)
+    report = without("a jump in a grace", PAIR)
     print(report)
     assert report.broken

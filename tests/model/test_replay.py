@@ -48,7 +48,7 @@ async def test_walks_agree_with_the_memory_backend(setting: Setting) -> None:
 
 
 async def test_walks_agree_with_real_servers(server: PrivateServer) -> None:
-    await walk_on_server(server, 2)
+    await walk_on_server(server, 1)
 
 
 @pytest.mark.long
