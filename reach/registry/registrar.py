@@ -28,6 +28,8 @@ BEAT_MS = 5_000
 MAX_TRIES = 8
 #: Of an instance that has not said yet how it is.
 _FIRST_BEAT = records.encode_beat(Beat())
+#: So much of somebody else's text goes into a line of the log.
+MAX_TOLD = 300
 #: What may differ between the instances of one agent.
 OF_THE_INSTANCE = frozenset({"instance_id", "node_id", "partitions", "token"})
 
@@ -83,6 +85,7 @@ class Registrar:
             self._in_hand = entry_id
             try:
                 mailbox, notice = await self._answer(data)
+                _tell_who_starts_agents(entry_id, data, mailbox, notice)
                 await self._backend.finish_control(entry_id, mailbox, records.encode_notice(notice))
             except (BackendError, asyncio.CancelledError):
                 self._in_hand = ""  # no fault of the entry
@@ -260,6 +263,24 @@ def _refused(entry: ControlEntry, error: ReachError) -> Notice:
 
 class _Answerable(msgspec.Struct, frozen=True):
     reply_to: str = ""
+
+
+def _tell_who_starts_agents(entry_id: str, data: bytes, mailbox: str, notice: Notice) -> None:
+    """What cannot be read, and an answer that nobody gets, stand in the log: else the author of a plain agent sees nothing at all."""
+    if notice.fields.get("op") is None:
+        problem = str(notice.fields.get("message")) if data else "it has no field c"
+        log.warning(
+            "unreadable control entry",
+            extra={"entry": entry_id, "error": problem[:MAX_TOLD], "begins": ascii(data[:40])},
+        )
+    if not mailbox:
+        told = {
+            "entry": entry_id,
+            "op": notice.fields.get("op"),
+            "answer": notice.notice,
+            "code": notice.fields.get("code"),
+        }
+        log.warning("control entry without a usable reply_to", extra=told)
 
 
 def _reply_to(data: bytes) -> str:
