@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 from types import ModuleType
 
 import click
@@ -16,13 +17,14 @@ import pytest
 
 from reach.backend.private_server import PrivateServer
 from reach.cli import main
-from reach.routing.strategies import STRATEGIES
+from reach.routing.strategies import STRATEGIES, Memory
 from tests.e2e.conftest import StartWorker
 from tests.e2e.pages import blocks, commands, named
 from tests.e2e.plain import E, Wire
 from tests.e2e.processes import Process, environ, free_port, reach
 from tests.rules.files import ROOT, read
 from tests.unit.routing import test_strategies
+from tests.unit.routing.seen import message
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.processes
@@ -111,7 +113,7 @@ def test_the_strategy_of_the_page_keeps_the_contract(tmp_path: Path, monkeypatch
         test_strategies.agents(2, cost=2.0) + test_strategies.agents(3, cost=1.0)[2:] + test_strategies.agents(4)[3:]
     )
     chosen = STRATEGIES["cheapest"](
-        found, test_strategies.message(), test_strategies.view(), test_strategies.Memory(), test_strategies.Random(1)
+        found, message(), test_strategies.view(), Memory(), Random(1)
     )
     assert [agent.agent_id for agent in chosen] == ["a2"]
 
