@@ -112,9 +112,7 @@ def test_the_strategy_of_the_page_keeps_the_contract(tmp_path: Path, monkeypatch
     found = (
         test_strategies.agents(2, cost=2.0) + test_strategies.agents(3, cost=1.0)[2:] + test_strategies.agents(4)[3:]
     )
-    chosen = STRATEGIES["cheapest"](
-        found, message(), test_strategies.view(), Memory(), Random(1)
-    )
+    chosen = STRATEGIES["cheapest"](found, message(), test_strategies.view(), Memory(), Random(1))
     assert [agent.agent_id for agent in chosen] == ["a2"]
 
 
