@@ -1,7 +1,6 @@
 """A service: something that is run again and again, and may run twice at once without harm. And the one place that owns tasks."""
 
 import asyncio
-import logging
 import random
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
@@ -9,13 +8,14 @@ from typing import Any, Protocol, Self, TypeVar, cast
 
 from reach.clock import Clock, SystemClock
 from reach.errors import BackendError, ReachError
+from reach.log import event_log
 
 Report = Mapping[str, int]
 """What one run did, as counts: `{"reclaimed": 3}`. Empty: nothing was to do."""
 
 T = TypeVar("T")
 
-log = logging.getLogger("reach.service")
+log = event_log("reach.service")
 
 FIRST_PAUSE_MS = 100
 MAX_PAUSE_MS = 1_000

@@ -5,7 +5,6 @@ the way comes again, and comes to nobody twice.
 """
 
 import asyncio
-import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
@@ -14,9 +13,10 @@ from reach.backend.port import Backend
 from reach.backend.steps import Answer, Settlement, SettleVerdict, Taken
 from reach.clock import Clock
 from reach.errors import BackendError, ReachError
+from reach.log import event_log
 from reach.service import Report
 
-log = logging.getLogger("reach.agent")
+log = event_log("reach.agent")
 
 MAX_BATCH = 100
 #: how long after its total a result that cannot be written is still tried: the ledger has ended the message by then

@@ -1,7 +1,6 @@
 """Settling for agents that run no scripts: they append their receipt to `receipts`, a router settles it (PROTOCOL, section 10)."""
 
 import asyncio
-import logging
 
 from reach.backend.port import Backend
 from reach.backend.steps import Settlement, WorkEntry
@@ -9,8 +8,9 @@ from reach.delivery.answers import read_answer
 from reach.delivery.judge import Reference, read_reference
 from reach.delivery.trail import Trail, conversation_of
 from reach.errors import SERVER_ERRORS, BackendError
+from reach.log import event_log
 
-log = logging.getLogger("reach.router")
+log = event_log("reach.router")
 
 MAX_AT_ONCE = 32
 

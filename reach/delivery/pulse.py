@@ -5,7 +5,6 @@ not dead. Beats only steer routing; possession of work is judged by the leases.
 """
 
 import asyncio
-import logging
 import random
 import threading
 from collections.abc import Callable
@@ -16,9 +15,10 @@ from reach.delivery.inbox import Hands, Hold
 from reach.envelope.records import encode_beat
 from reach.envelope.registration import Beat
 from reach.errors import BackendUnavailable
+from reach.log import event_log
 from reach.service import Report, Supervisor, until_open
 
-log = logging.getLogger("reach.agent")
+log = event_log("reach.agent")
 
 EVERY_MS = 5_000
 AGAIN_MS = 1_000  # after a failure: 3 s after Redis is back everything must be renewed

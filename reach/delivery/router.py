@@ -5,7 +5,6 @@ anyone after five seconds. No entry can stop it: one that cannot be applied even
 """
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from itertools import islice
 
@@ -17,9 +16,10 @@ from reach.delivery.on_behalf import OnBehalf
 from reach.delivery.trail import Trail
 from reach.envelope.rules import partition_of
 from reach.errors import SERVER_ERRORS, BackendError, BackendUnavailable
+from reach.log import event_log
 from reach.service import Report
 
-log = logging.getLogger("reach.router")
+log = event_log("reach.router")
 
 MAX_BATCH = 100
 MAX_TRIES = 3

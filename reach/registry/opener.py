@@ -1,15 +1,15 @@
 """Keeps the inboxes of the agents that live open: whatever somebody did to them, an agent that only reads on is served again."""
 
 import asyncio
-import logging
 from collections.abc import Callable
 
 from reach.backend import Backend
 from reach.errors import SERVER_ERRORS, BackendError
+from reach.log import event_log
 from reach.routing.index import CapabilityIndex
 from reach.service import Report
 
-log = logging.getLogger("reach.registry")
+log = event_log("reach.registry")
 
 PACE_MS = 1_000
 #: Whoever has the lease renews it with every look; when it dies, another one looks before two seconds are over twice.

@@ -1,7 +1,6 @@
 """Reads `control`: registrations, changes of capabilities, farewells, and cancels of those who have no scripts. Answers each."""
 
 import asyncio
-import logging
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -16,11 +15,12 @@ from reach.envelope.receipt import Notice, NoticeKind
 from reach.envelope.registration import Beat, ControlEntry, Registration, StoredRegistration
 from reach.envelope.rules import BUILT_IN_TYPES, DEFAULT_TOTAL_MS, MAX_TIMEOUT_MS, partition_of, sender_of
 from reach.errors import BackendError, ReachError, RecordError, RegistrationRefused
+from reach.log import event_log
 from reach.registry.removing import open_inboxes, remove_agent
 from reach.routing.agents import SUSPECT_MS
 from reach.service import Report
 
-log = logging.getLogger("reach.registry")
+log = event_log("reach.registry")
 
 BLOCK_MS = 1_000
 BEAT_MS = 5_000

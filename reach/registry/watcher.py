@@ -1,13 +1,13 @@
 """Keeps one router's index true: a snapshot, then every change as it comes, and the beats once a second."""
 
 import asyncio
-import logging
 
 from reach import ids
 from reach.backend import Backend
 from reach.backend.steps import Change
 from reach.clock import Clock, SystemClock
 from reach.errors import BackendError
+from reach.log import event_log
 from reach.registry.grace import STEP_MS, Grace
 from reach.routing.index import CapabilityIndex
 from reach.service import Report
@@ -20,7 +20,7 @@ MAX_PAGES = 100
 OVERLAP_MS = 200
 MAX_TOLD = 1_000
 
-log = logging.getLogger("reach.registry")
+log = event_log("reach.registry")
 
 
 class Complaints:

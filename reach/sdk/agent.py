@@ -10,6 +10,7 @@ import uvloop
 from reach import ids, settings
 from reach.envelope.registration import Accept, Capability, Registration, problems_of
 from reach.errors import ConfigError, RegistrationRefused
+from reach.log import event_log
 from reach.sdk.client import sender_ids
 from reach.sdk.durations import Duration, maybe_ms, to_ms
 from reach.sdk.embedded import shared_place
@@ -20,6 +21,8 @@ from reach.sdk.stopping import Stop
 
 F = TypeVar("F", bound=Callable[..., Any])
 R = TypeVar("R", bound=Callable[[], Any])
+
+log = event_log("reach.agent")
 
 GRACE_S = 10.0
 
@@ -210,6 +213,7 @@ class Agent:
             run = await self._start(self._place(url, env), stop)
             if run is None:
                 return
+            log.info("serving", **self._served(run, url, env))
             try:
                 await until_refused_or(run, stop.event)
             finally:
@@ -254,6 +258,16 @@ class Agent:
             examples=examples,
             max_process_ms=maybe_ms(max_process, "max_process"),
         )
+
+    def _served(self, run: AgentRun, url: str | None, env: str | None) -> dict[str, object]:
+        told, declared = settings.of_this_process({"redis-url": url, "env": env}), run.registration
+        return {
+            "agent": declared.agent_id,
+            "instance": declared.instance_id,
+            "env": declared.env,
+            "url": settings.safe_url(told.redis_url),
+            "capabilities": ",".join(sorted({capability.name for capability in declared.capabilities})),
+        }
 
     def _place(self, url: str | None, env: str | None) -> Place:
         told = settings.of_this_process({"redis-url": url, "env": env})

@@ -1,6 +1,5 @@
 """The client: what a program that sends opens."""
 
-import logging
 import os
 import socket
 from collections.abc import Awaitable, Callable, Generator
@@ -13,6 +12,7 @@ from reach.backend.port import Backend
 from reach.envelope.message import Source
 from reach.envelope.receipt import Notice
 from reach.errors import ConfigError
+from reach.log import event_log
 from reach.sdk.embedded import MemoryPlace, shared_place
 from reach.sdk.exchange import Exchange
 from reach.sdk.places import Place, RedisPlace
@@ -20,7 +20,7 @@ from reach.sdk.sending import Origin, Sending
 from reach.settings import DEFAULT_URL, default_node_id
 from reach.tracing.hops import HopRecorder
 
-log = logging.getLogger("reach.client")
+log = event_log("reach.client")
 
 C = TypeVar("C", bound="Closing")
 

@@ -10,12 +10,13 @@ from reach.backend import open_backend
 from reach.backend.memory_backend import MemoryBackend, Store
 from reach.backend.port import Backend
 from reach.clock import Clock, SystemClock
+from reach.log import event_log
 from reach.sdk.exchange import time_base
 from reach.sdk.routers import router_services
 from reach.service import Supervisor
 from reach.tracing.hops import HopRecorder
 
-log = logging.getLogger("reach")
+log = event_log("reach")
 
 DRAIN_MS = 1_000
 

@@ -5,7 +5,6 @@ the client ends it by itself.
 """
 
 import asyncio
-import logging
 import random
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
@@ -19,12 +18,13 @@ from reach.envelope.receipt import Notice, ReceiptRecord
 from reach.envelope.records import decode_notice, decode_receipt
 from reach.envelope.rules import fingerprint, partition_of
 from reach.errors import BackendDenied, BackendError, BackendFull, BackendUnavailable, EnvelopeError, RecordError
+from reach.log import event_log
 from reach.sdk.mailbox import Keeper, Mailbox, Reader
 from reach.sdk.pending import Pending, next_round
 from reach.service import Service, Supervisor, Tasks, pause_ms
 from reach.tracing.hops import HopRecorder, TimeBase
 
-log = logging.getLogger("reach.client")
+log = event_log("reach.client")
 
 ASK_AFTER_MS = 100
 END_AFTER_MS = 250

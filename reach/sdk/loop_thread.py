@@ -2,7 +2,6 @@
 
 import asyncio
 import concurrent.futures
-import logging
 import os
 import threading
 from collections.abc import Awaitable, Callable
@@ -10,8 +9,9 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from typing import Any, Generic, TypeVar
 
 from reach.errors import BackendUnavailable, ConfigError
+from reach.log import event_log
 
-log = logging.getLogger("reach.client")
+log = event_log("reach.client")
 
 T = TypeVar("T")
 R = TypeVar("R")

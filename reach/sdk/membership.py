@@ -1,7 +1,6 @@
 """An instance in the registry: registers, is told yes or no, and takes leave."""
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable
 
 import msgspec
@@ -12,9 +11,10 @@ from reach.envelope.receipt import Notice
 from reach.envelope.records import encode_control, register_entry
 from reach.envelope.registration import ControlEntry, ControlOp, Registration
 from reach.errors import BackendError, RegistrationRefused
+from reach.log import event_log
 from reach.service import Report
 
-log = logging.getLogger("reach.agent")
+log = event_log("reach.agent")
 
 ASK_EVERY_MS = 2_000
 

@@ -4,7 +4,6 @@ A run is answered once: by its handler's end, by a deadline, by a shutdown; or n
 """
 
 import asyncio
-import logging
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -16,6 +15,7 @@ from reach.delivery.inbox import Hold, Inbox, hold_of
 from reach.envelope.codec import decode
 from reach.envelope.message import Envelope
 from reach.errors import EnvelopeError
+from reach.log import event_log
 from reach.sdk.context import Context
 from reach.sdk.handlers import Handler, Handlers
 from reach.sdk.outcome import Reject, Retry, failed, raised, retryable, succeeded
@@ -23,7 +23,7 @@ from reach.sdk.sending import Origin
 from reach.service import Tasks
 from reach.tracing.hops import HopRecorder, Point
 
-log = logging.getLogger("reach.agent")
+log = event_log("reach.agent")
 
 REMEMBERED_OUTCOMES = 50
 #: how long the mean response time remembers: each new run counts for so much

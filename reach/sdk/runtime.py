@@ -2,7 +2,6 @@
 
 import asyncio
 import inspect
-import logging
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 
@@ -15,6 +14,7 @@ from reach.envelope.receipt import Notice
 from reach.envelope.records import encode_beat
 from reach.envelope.registration import Beat, BeatState, Registration
 from reach.errors import BackendError, RegistrationRefused
+from reach.log import event_log
 from reach.sdk.client import Reach
 from reach.sdk.handlers import Handlers
 from reach.sdk.membership import Membership
@@ -23,7 +23,7 @@ from reach.sdk.places import Place
 from reach.sdk.runs import Runs
 from reach.service import Report, Service, Supervisor, until_open
 
-log = logging.getLogger("reach.agent")
+log = event_log("reach.agent")
 
 BLOCK_MS = 1_000  # a bell that is gone rings for nobody: after so long it is looked whether it is still there
 REST_MS = 1_000

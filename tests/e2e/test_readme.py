@@ -158,3 +158,21 @@ def test_every_file_that_the_page_names_is_there() -> None:
     links = re.findall(r"\]\(([^)#:]+)\)", read(PAGE))
     assert links
     assert [link for link in links if not (ROOT / link).exists()] == []
+
+
+def test_the_agent_says_in_one_line_what_it_serves(
+    agent_file: Path, server: PrivateServer, start_worker: StartWorker
+) -> None:
+    start_worker().wait_ready()
+    with subprocess.Popen(
+        [sys.executable, agent_file], env=environ(REACH_REDIS_URL=server.url), stderr=subprocess.PIPE
+    ) as started:
+        try:
+            assert started.stderr is not None
+            line = next(text for text in map(bytes.decode, started.stderr) if "serving" in text)
+        finally:
+            started.terminate()
+            started.communicate(timeout=20)
+    assert re.search(
+        r"serving agent=refund-\S+ instance=\S+ env=dev url=redis://\S+ capabilities=refund$", line.strip()
+    ), line

@@ -5,15 +5,15 @@ Ready: every service that serves messages has lately ended a run without an erro
 """
 
 import asyncio
-import logging
 from collections.abc import Callable, Mapping
 
 import orjson
 
 from reach.clock import Clock
+from reach.log import event_log
 from reach.service import Report, Vitals
 
-log = logging.getLogger("reach_worker.health")
+log = event_log("reach_worker.health")
 
 MAX_AGE_MS = 10_000
 MAX_REQUEST_BYTES = 8_192

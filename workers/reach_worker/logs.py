@@ -7,6 +7,8 @@ from typing import Any
 
 import orjson
 
+from reach.log import Event, as_fact
+
 _STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
 
 
@@ -19,7 +21,7 @@ class JsonFormatter(logging.Formatter):
             "at": round(record.created, 3),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "event": record.getMessage(),
+            "event": _event(record),
         }
         fields.update((name, value) for name, value in record.__dict__.items() if name not in _STANDARD)
         if record.exc_info and record.exc_info[0] is not None:
@@ -35,11 +37,18 @@ class ConsoleFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """One line, and a traceback below it where there is one."""
-        fields = " ".join(f"{name}={value}" for name, value in record.__dict__.items() if name not in _STANDARD)
-        line = f"{self.formatTime(record, '%H:%M:%S')} {record.levelname.lower():7} {record.getMessage()} {fields}".rstrip()
+        fields = " ".join(
+            f"{name}={as_fact(value)}" for name, value in record.__dict__.items() if name not in _STANDARD
+        )
+        line = f"{self.formatTime(record, '%H:%M:%S')} {record.levelname.lower():7} {_event(record)} {fields}".rstrip()
         if record.exc_info and record.exc_info[0] is not None:
             line += "\n" + "".join(traceback.format_exception(*record.exc_info)).rstrip()
         return line.encode("utf-8", "backslashreplace").decode()
+
+
+def _event(record: logging.LogRecord) -> str:
+    """What happened, without the facts that the record has as fields."""
+    return record.msg.event if isinstance(record.msg, Event) else record.getMessage()
 
 
 def set_up(log_format: str, log_level: str) -> None:

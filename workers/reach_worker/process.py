@@ -1,7 +1,6 @@
 """One worker: waits for Redis, runs the services of its roles, and ends cleanly when it is told to."""
 
 import asyncio
-import logging
 import os
 import random
 import signal
@@ -14,12 +13,13 @@ from reach.backend import open_backend
 from reach.backend.port import Backend
 from reach.clock import Clock, SystemClock
 from reach.errors import BackendError, ConfigError
+from reach.log import event_log
 from reach.service import Supervisor, until_open
 from reach.settings import Settings, safe_url
 from reach_worker.health import Health, HealthServer, Tick
 from reach_worker.roles import Work, make_work
 
-log = logging.getLogger("reach_worker")
+log = event_log("reach_worker")
 
 DEFAULT_HEALTH_PORT = 8080
 LEAVE_S = 1.5

@@ -1,6 +1,5 @@
 """The Redis backend: its life, and what it learns about the server when it is opened."""
 
-import logging
 from typing import Any
 
 from reach import ids
@@ -16,8 +15,9 @@ from reach.backend.scripts import script
 from reach.clock import Clock
 from reach.envelope.registration import MAX_PARTITIONS
 from reach.errors import BackendDenied, BackendError, ConfigError, ScriptFailed
+from reach.log import event_log
 
-log = logging.getLogger("reach.backend")
+log = event_log("reach.backend")
 
 OLDEST = (7, 0)
 

@@ -1,6 +1,5 @@
 """Streams as reach reads them: groups that come back by themselves, entries without a body, replies of every server version."""
 
-import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -10,8 +9,9 @@ import msgspec
 from reach.backend.connection import MAX_BLOCK_MS, Link, Reply
 from reach.backend.scripts import script
 from reach.errors import BackendError
+from reach.log import event_log
 
-log = logging.getLogger("reach.backend")
+log = event_log("reach.backend")
 
 HEAL_PACE_MS = 100
 WARN_PACE_MS = 10_000

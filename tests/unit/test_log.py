@@ -1,0 +1,52 @@
+"""Facts stand in the text of a plain log and as fields on the record."""
+
+import copy
+import json
+import logging
+import pickle
+
+import pytest
+
+from reach.log import event_log
+from reach_worker.logs import ConsoleFormatter, JsonFormatter
+
+log = event_log("reach.of_a_test")
+
+
+@pytest.fixture
+def caught(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
+    caplog.set_level(logging.INFO)
+    return caplog
+
+
+def test_a_plain_handler_prints_the_facts(caught: pytest.LogCaptureFixture) -> None:
+    log.info("reclaimed", agent="a-1", count=3)
+    assert caught.messages == ["reclaimed agent=a-1 count=3"]
+
+
+def test_the_worker_has_them_as_fields_once(caught: pytest.LogCaptureFixture) -> None:
+    log.info("reclaimed", agent="a-1", count=3)
+    line = json.loads(JsonFormatter().format(caught.records[0]))
+    assert (line["event"], line["agent"], line["count"]) == ("reclaimed", "a-1", 3)
+    assert ConsoleFormatter().format(caught.records[0]).endswith("info    reclaimed agent=a-1 count=3")
+
+
+def test_extra_is_facts_too_and_no_facts_is_the_bare_event(caught: pytest.LogCaptureFixture) -> None:
+    log.warning("gone", extra={"agent": "a"})
+    log.warning("gone")
+    assert caught.messages == ["gone agent=a", "gone"]
+
+
+def test_a_fact_cannot_reach_the_terminal_or_forge_a_line(caught: pytest.LogCaptureFixture) -> None:
+    log.warning("refused", by="a\x1b[2J\nroot=1", why="two words", none="")
+    assert caught.messages == ["refused by='a\\x1b[2J\\nroot=1' why='two words' none=''"]
+    assert "\x1b" not in ConsoleFormatter().format(caught.records[0])
+
+
+def test_exceptions_and_other_processes(caught: pytest.LogCaptureFixture) -> None:
+    log.error("failed", task="t", exc_info=ValueError("bug"))
+    (record,) = caught.records
+    assert record.exc_info is not None
+    other = copy.copy(record)
+    other.exc_info = None
+    assert pickle.loads(pickle.dumps(other)).getMessage() == "failed task=t"
