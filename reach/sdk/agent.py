@@ -213,7 +213,7 @@ class Agent:
             run = await self._start(self._place(url, env), stop)
             if run is None:
                 return
-            log.info("serving", **self._served(run, url, env))
+            log.info("serving", extra=self._served(run, url, env))
             try:
                 await until_refused_or(run, stop.event)
             finally:
