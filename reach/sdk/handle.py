@@ -5,7 +5,7 @@ from typing import Any, TypeVar, overload
 
 import msgspec
 
-from reach.envelope.ledger import OPEN_STATES
+from reach.envelope.ledger import OPEN_STATES, LegState
 from reach.errors import Timeout
 from reach.sdk.durations import Duration, maybe_ms
 from reach.sdk.exchange import Exchange
@@ -18,7 +18,7 @@ T = TypeVar("T")
 class LegStatus(msgspec.Struct, frozen=True):
     """Where one leg is: its state in the protocol's words, and who has it.
 
-    `attempts`: how often it has been run to an end; once the leg has ended, what its receipt says.
+    `attempts`: how many of its runs have begun, also the one that runs now; once the leg has ended, what its receipt says.
     """
 
     leg: int
@@ -65,7 +65,7 @@ class Handle:
                 leg.state.value,
                 leg.agent or None,
                 leg.instance or None,
-                leg.attempts if leg.finished_at_ms else leg.attempt,
+                leg.attempts if leg.finished_at_ms else leg.attempt + (leg.state is LegState.RUNNING),
             )
             for number, leg in sorted(record.legs.items())
         )

@@ -36,6 +36,7 @@ async def test_a_running_one_is_seen_at_the_next_renewal(drive: Drive) -> None:
     assert await drive.backend.renew(0, AGENT, "i1", {"normal": [taken.hand]}) == set()
     receipt = await drive.receipt()
     assert (receipt["details"]["state"], receipt["target_instance"]) == ("running", "i1")
+    assert (receipt["attempts"], (await drive.leg(taken.msg_id)).attempts) == (1, 1)  # a run that began counts
 
 
 async def test_waiting_and_returned_ones_end_and_their_bytes_go(drive: Drive) -> None:

@@ -72,7 +72,7 @@ def close_leg(
     *,
     ran: bool = False,
 ) -> None:
-    """End the leg with its one terminal receipt. `ran`: by the result of a run that is not counted in `attempt` yet."""
+    """End the leg with its one terminal receipt. `ran`: there was a run that is not counted in `attempt` yet."""
     measure(part, record, number)
     leg = record.legs[number]
     if leg.state in {LegState.QUEUED, LegState.RUNNING}:  # else its entry is gone, and the id may be another's
@@ -97,7 +97,7 @@ def close_leg(
 def lapse_leg(
     part: Partition, msg_id: str, record: MessageRecord, number: int, state: LegState, code: str, message: str
 ) -> None:
-    """End a leg by the step's own judgement; details say where it was, and what was last heard of it."""
+    """End a leg by the step's own judgement; details say where it was, and what was last heard of it. A run that it cuts off counts."""
     leg = record.legs[number]
     details = f'{{"state":"{leg.state}"}}'
     if leg.core:
@@ -105,7 +105,8 @@ def lapse_leg(
     status = "failed" if code == "cancelled" else "retryable"
     record.change(number, settled=False)
     answer = Answer("failed" if status == "failed" else "retryable", code, own_answer(status, code, message), details)
-    close_leg(part, msg_id, record, number, state, answer)
+    ran = leg.state is LegState.RUNNING or (leg.state is LegState.QUEUED and leg.taken_at_ms > 0)
+    close_leg(part, msg_id, record, number, state, answer, ran=ran)
 
 
 def give_back(

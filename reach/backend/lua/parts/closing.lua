@@ -45,7 +45,7 @@ local function with(details, member)
   return '{' .. (string.find(members, '%S') and members .. ',' or '') .. member .. '}'
 end
 
--- state: done | cancelled | expired; run: closed by the result of a run that is not counted yet.
+-- state: done | cancelled | expired; run: there was a run that is not counted yet.
 local function close(r, l, L, state, answer, run)
   local H = r.head
   L.as = (L.n or 0) + (run and 1 or 0)
@@ -63,11 +63,11 @@ local function close(r, l, L, state, answer, run)
   for _, box in ipairs(H.rt or {}) do post(box, 'r', receipt) end
 end
 
--- An end that a script decides by itself; details say where the message was and what was last heard of it.
+-- An end that a script decides by itself; details say where the message was and what was last heard of it. A run that it cuts off counts.
 local function lapse(r, l, L, state, code, message)
   local d = '{"state":"' .. L.st .. '"' .. (L.rc and ',"last_code":' .. quoted(L.cd) or '') .. '}'
   L.se = nil
-  close(r, l, L, state, made(code == 'cancelled' and 'failed' or 'retryable', code, message, d))
+  close(r, l, L, state, made(code == 'cancelled' and 'failed' or 'retryable', code, message, d), L.st == 'running' or (L.st == 'queued' and L.tk))
 end
 
 local function again(r, l, L)
