@@ -5,13 +5,21 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Self, TypeVar
 
-import uvloop
-
 from reach import ids, settings
 from reach.envelope.registration import Accept, Capability, Registration, problems_of
 from reach.errors import ConfigError, RegistrationRefused
 from reach.log import event_log
+from reach.sdk.blocking import run_until_told
 from reach.sdk.client import sender_ids
+from reach.sdk.declared import (
+    check_function,
+    check_many,
+    check_named,
+    check_number,
+    check_text,
+    check_texts,
+    check_whole,
+)
 from reach.sdk.durations import Duration, maybe_ms, to_ms
 from reach.sdk.embedded import shared_place
 from reach.sdk.handlers import Function, Handler, Handlers, read_handler
@@ -25,6 +33,7 @@ R = TypeVar("R", bound=Callable[[], Any])
 log = event_log("reach.agent")
 
 GRACE_S = 10.0
+TWIN_MS = 20_000
 
 
 class Agent:
@@ -49,6 +58,7 @@ class Agent:
 
     Raises:
         ConfigError: All that cannot be used, at once.
+        TypeError: A value of another type, such as one str for `groups`.
     """
 
     def __init__(
@@ -68,6 +78,15 @@ class Agent:
         endpoint: str | None = None,
         token: str | None = None,
     ) -> None:
+        check_text("agent_id", agent_id)
+        check_texts("groups", groups)
+        check_many("capabilities", capabilities)
+        check_whole("concurrency", concurrency)
+        check_number("weight", weight)
+        for amount, number in (("cost", cost), ("rate_limit", rate_limit)):
+            check_number(amount, number, optional=True)
+        for field, text in (("zone", zone), ("endpoint", endpoint), ("token", token)):
+            check_text(field, text, optional=True)
         self.template = agent_id
         self.description = description
         self._handlers = Handlers()
@@ -123,6 +142,7 @@ class Agent:
             TypeError: The function cannot be a handler.
             ValueError: A name breaks the grammar, or there is a handler for the same.
         """
+        check_named("agent.capability", name)
 
         def add(function: F) -> F:
             self._handlers.add(self._handler(name, function, schema, type, description, examples, max_process))
@@ -132,6 +152,7 @@ class Agent:
 
     def on(self, type: str) -> Callable[[F], F]:
         """Decorate the handler of a message type, such as an event: same forms, same errors as `capability`."""
+        check_named("agent.on", type)
 
         def add(function: F) -> F:
             self._handlers.add(read_handler(function, type=type))
@@ -141,6 +162,7 @@ class Agent:
 
     def ready(self, function: R) -> R:
         """Decorate the check `async () -> bool | str`: True, or why not. While it is not ready it gets no work. Asked every few seconds."""
+        check_function("agent.ready", function)
         if self._ready is not None:
             raise ValueError(f"agent {self.template!r} has a ready check already")
         self._ready = function
@@ -189,9 +211,15 @@ class Agent:
         return tuple(self._runs)
 
     def run(self, url: str | None = None, env: str | None = None, *, grace: Duration = GRACE_S) -> None:
-        """Run in this process until SIGTERM or SIGINT, on uvloop. Blocks. Arguments and errors as `serve`."""
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(self.serve(url, env, grace=grace))
+        """Run in this process until SIGTERM or SIGINT, on uvloop. Blocks. Arguments as `serve`.
+
+        A twin that is alive with another declaration and beats no more, as after a kill, is waited for, up to 20 s.
+
+        Raises:
+            RuntimeError: An event loop runs here already.
+            SystemExit: What `serve` raises, as one line.
+        """
+        run_until_told(self.template, lambda: self._serve(url, env, grace, TWIN_MS))
 
     async def serve(self, url: str | None = None, env: str | None = None, *, grace: Duration = GRACE_S) -> None:
         """Run until cancelled, or until SIGTERM or SIGINT (where this is the main thread).
@@ -205,12 +233,18 @@ class Agent:
 
         Raises:
             RegistrationRefused: The registrar said no; `details["problems"]`.
-            ConfigError: url or env cannot be used.
+            ConfigError: url or env cannot be used, or there is no handler.
             BackendError: Redis refuses the credentials. A Redis that cannot be reached is waited for.
         """
+        await self._serve(url, env, grace, 0)
+
+    async def _serve(self, url: str | None, env: str | None, grace: Duration, twin_ms: int) -> None:
         stop = Stop()
         with stop.signals():
-            run = await self._start(self._place(url, env), stop)
+            if not any(True for _ in self._handlers):
+                text = f"agent {self.template!r} has no handler: decorate one with @agent.capability(...) or @agent.on(...)"
+                raise ConfigError(text)
+            run = await self._start(self._place(url, env), stop, twin_ms)
             if run is None:
                 return
             log.info("serving", extra=self._served(run, url, env))
@@ -341,13 +375,13 @@ class Agent:
             for kind, schemas in sorted(by_type.items())
         )
 
-    async def _start(self, place: Place, stop: Stop) -> AgentRun | None:
+    async def _start(self, place: Place, stop: Stop, twin_ms: int) -> AgentRun | None:
         """Start; None when `stop` came first: a Redis that never comes must not hold up a shutdown."""
         run = self.new_run(place)
         try:
             async with asyncio.timeout(None) as scope:
                 with stop.interrupting(scope):
-                    await run.start()
+                    await run.start(twin_ms)
         except TimeoutError:
             return None
         return run

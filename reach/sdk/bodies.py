@@ -127,6 +127,28 @@ def reader_for(kind: Any) -> Callable[[bytes], Any]:
     return checked
 
 
+def check_readable(kind: Any) -> None:
+    """Refuse an annotation that JSON can never be read as, also inside a list, a dict or a union.
+
+    Raises:
+        TypeError: It is one.
+    """
+    reader_for(kind)
+    if hasattr(kind, "model_validate_json"):
+        return
+    left = [msgspec.inspect.type_info(kind)]
+    while left:
+        match left.pop():
+            case msgspec.inspect.CustomType(cls=cls) if cls is not object and not hasattr(cls, "model_validate"):
+                raise TypeError(f"a {cls.__name__} cannot be read from JSON")
+            case msgspec.inspect.UnionType(types=types) | msgspec.inspect.TupleType(item_types=types):
+                left += types
+            case msgspec.inspect.DictType(key_type=key, value_type=value):
+                left += (key, value)
+            case msgspec.inspect.CollectionType(item_type=item):
+                left.append(item)
+
+
 def decode_body(data: bytes, kind: Any) -> Any:
     """Read JSON as `kind`; no bytes at all are JSON null.
 

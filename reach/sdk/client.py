@@ -13,6 +13,7 @@ from reach.envelope.message import Source
 from reach.envelope.receipt import Notice
 from reach.errors import ConfigError
 from reach.log import event_log
+from reach.sdk.declared import check_text
 from reach.sdk.embedded import MemoryPlace, shared_place
 from reach.sdk.exchange import Exchange
 from reach.sdk.places import Place, RedisPlace
@@ -113,6 +114,9 @@ class Reach(Sending):
             ConfigError: The URL, the env or the agent_id cannot be used.
             BackendUnavailable: Redis cannot be reached.
         """
+        check_text("url", url)
+        check_text("env", env)
+        check_text("agent_id", agent_id, optional=True)
         if url.startswith("memory:"):
             return Opening(lambda: cls._connected(shared_place(url, env), agent_id, ()))
         place = RedisPlace(url, env)
@@ -128,6 +132,11 @@ class Reach(Sending):
             ConfigError: The env or the agent_id cannot be used.
             RegistrationRefused: An agent's declaration was refused.
         """
+        for agent in agents:
+            if isinstance(agent, type) or not hasattr(agent, "running_at"):
+                raise TypeError(f'embedded is given {agent!r}: agents are wanted, such as Agent("refunds")')
+        check_text("env", env)
+        check_text("agent_id", agent_id, optional=True)
         place = MemoryPlace(env)
         return Opening(lambda: cls._connected(place, agent_id, agents))
 

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Seque
 from typing import Any, Generic, TypeVar
 
 from reach.errors import ReachError, Timeout
+from reach.sdk.declared import check_many
 from reach.sdk.durations import Duration, maybe_ms
 from reach.sdk.exchange import Exchange
 from reach.sdk.pending import Pending, Waiters
@@ -128,7 +129,9 @@ def targets_of(target: str | Sequence[str]) -> tuple[str, ...]:
 
     Raises:
         ValueError: None at all, or too many.
+        TypeError: Neither a target nor a sequence of them.
     """
+    check_many("target", (target,) if isinstance(target, str) else target)
     targets = (target,) if isinstance(target, str) else tuple(target)
     if not 1 <= len(targets) <= MAX_TARGETS:
         raise ValueError(f"{len(targets)} targets: at least 1 and at most {MAX_TARGETS}")

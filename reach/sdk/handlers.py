@@ -11,8 +11,9 @@ from typing import Any, cast, get_type_hints
 
 from reach import ids
 from reach.envelope.message import Envelope
-from reach.sdk.bodies import decode_body, reader_for
+from reach.sdk.bodies import check_readable, decode_body
 from reach.sdk.context import Context
+from reach.sdk.declared import check_function, check_text
 
 Function = Callable[..., Any]
 
@@ -67,7 +68,9 @@ def read_handler(
         TypeError: It cannot be a handler, or its annotations cannot be read.
         ValueError: type, capability or schema break the grammar.
     """
+    check_function("agent.capability" if capability is not None else "agent.on", function)
     name = getattr(function, "__qualname__", repr(function))
+    check_text("schema", schema, optional=True)
     if not ids.is_token(type):
         raise ValueError(f"{name}: the type {type!r} is not dotted lower-case tokens")
     if capability is not None and not ids.is_token(capability):
@@ -78,7 +81,7 @@ def read_handler(
         raise TypeError(f"{name} is a generator: streamed results are not supported yet; return the whole result")
     takes, body_kind = _parameters(function, name)
     try:
-        reader_for(body_kind)
+        check_readable(body_kind)
     except TypeError as error:
         raise TypeError(f"{name}: a body cannot be read as {body_kind!r}: {error}") from None
     return Handler(

@@ -17,6 +17,7 @@ from reach.service import Report
 log = event_log("reach.agent")
 
 ASK_EVERY_MS = 2_000
+TWIN_EVERY_MS = 1_000
 
 
 class Membership:
@@ -57,16 +58,44 @@ class Membership:
             self._answer = notice
             self._news.set()
 
-    async def register(self) -> None:
+    async def register(self, twin_ms: int = 0) -> None:
         """Register, and ask again every 2 s until answered: no registrar may be there yet. Cancelling is safe.
+
+        `twin_ms`: how long a conflict is waited for that is with instances that beat no more, as after a kill.
 
         Raises:
             RegistrationRefused: With all the problems.
         """
         entry = register_entry(self.registration, self._mailbox_id)
-        answer = await self._ask(entry, "register", ("registered",))
-        self._forgotten.clear()  # what was said while it was being mended
-        log.info("registered", extra={"agent": self.registration.agent_id, "version": answer.fields.get("version")})
+        twins: dict[str, int] | None = None
+        until_ms = self._clock.monotonic_ms() + twin_ms
+        while True:
+            try:
+                answer = await self._ask(entry, "register", ("registered",))
+            except RegistrationRefused as error:
+                if error.code != "registration.conflict" or self._clock.monotonic_ms() >= until_ms:
+                    raise
+                twins = await self._still_silent(error, twins)
+                await self._clock.sleep(TWIN_EVERY_MS)
+            else:
+                log.info(
+                    "registered", extra={"agent": self.registration.agent_id, "version": answer.fields.get("version")}
+                )
+                return
+
+    async def _still_silent(self, error: RegistrationRefused, before: dict[str, int] | None) -> dict[str, int]:
+        """The last beats of those whose declaration is in the way. Raises the error if one has beaten since `before`."""
+        now_ms = await self._backend.now_ms()
+        _, beats = await self._backend.registration(self.registration.agent_id)
+        twins = {one: at_ms for one, at_ms in beats.items() if one != self.registration.instance_id}
+        if before is not None and any(before.get(one, at_ms) != at_ms for one, at_ms in twins.items()):
+            raise error
+        last_s = (now_ms - max(twins.values(), default=now_ms)) / 1000
+        text = f"{error.message}, last beat {last_s:.0f} s ago; waiting, it may be dead"
+        log.warning(
+            text, error.message, last_s, extra={"agent": self.registration.agent_id, "instances": sorted(twins)}
+        )
+        return twins
 
     async def declare(self, registration: Registration) -> None:
         """Change what this agent declares: capabilities and accepts.

@@ -30,8 +30,13 @@ class Names:
             return target
         capability = f"capability:{target}"
         if not ids.is_name(target):
-            check_pattern(capability)
-            return capability
+            if _is_pattern(capability):
+                return capability
+            text = (
+                f"{target[:128]!r} is neither a name (letters, digits, '.', '_', '-', at most 128, the first a letter or digit) "
+                "nor a pattern such as capability:refund"
+            )
+            raise EnvelopeError("target.bad_pattern", text, details={"pattern": target[:128]})
         if await self._is_agent(target) or not _is_pattern(capability):
             return f"agent_id:{target}"
         return capability

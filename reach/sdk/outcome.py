@@ -2,13 +2,14 @@
 
 import datetime as dt
 import math
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 from reach.backend.steps import Answer
 from reach.delivery.answers import make_answer, plain
 from reach.errors import ReachError
 from reach.sdk.bodies import BodyError, encode_body
-from reach.sdk.durations import to_ms
+from reach.sdk.declared import check_text
+from reach.sdk.durations import Duration, to_ms
 
 T = TypeVar("T")
 
@@ -20,11 +21,17 @@ class Retry(Exception):
 
     Args:
         after: Seconds or timedelta; None: the ordinary back-off, and the run counts as an attempt.
-        message: Why, for the receipt.
+        message: Why, for the receipt; a str alone, `Retry("later")`, is the message as well.
     """
 
-    def __init__(self, after: float | dt.timedelta | None = None, message: str = "") -> None:
-        self.after_ms = None if after is None else to_ms(after, "after", least=0)
+    def __init__(self, after: float | dt.timedelta | str | None = None, message: str = "") -> None:
+        wait: object = after
+        if isinstance(after, str) and not message:
+            wait, message = None, after
+        if wait is not None and type(wait) not in (int, float) and not isinstance(wait, dt.timedelta):
+            raise TypeError(f"Retry(after={wait!r}): seconds or a timedelta is wanted")
+        check_text("Retry(message=...)", message)
+        self.after_ms = None if wait is None else to_ms(cast("Duration", wait), "after", least=0)
         self.message = message
         super().__init__(message)
 

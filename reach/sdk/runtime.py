@@ -116,8 +116,10 @@ class AgentRun:
 
     # ------------------------------------------------------------ life
 
-    async def start(self) -> None:
+    async def start(self, twin_ms: int = 0) -> None:
         """Connect (and wait for Redis as long as it takes), register, begin to take. Cancelling undoes it.
+
+        `twin_ms`: how long another declaration of an instance that beats no more is waited for.
 
         Raises:
             RegistrationRefused: The registrar said no.
@@ -132,7 +134,7 @@ class AgentRun:
             self.membership.registration = self.registration
             await self._patiently(self.client.start)
             stack.push_async_callback(self.client.close)
-            await self.membership.register()
+            await self.membership.register(twin_ms)
             services: list[Service] = [self.inbox, self._taking, self.membership]
             if self._ready is not None:
                 services.append(self._ready)

@@ -10,6 +10,7 @@ from reach.envelope.message import Envelope, Scope, Source
 from reach.envelope.rules import DEFAULT_TOTAL_MS, business_msg_id, check_fields, sender_of
 from reach.errors import BackendUnavailable, ConfigError, EnvelopeError
 from reach.ids import new_msg_id
+from reach.sdk.declared import check_options, check_scope, check_text
 from reach.sdk.exchange import Exchange
 from reach.sdk.gathering import Group, check_wanted, targets_of
 from reach.sdk.handle import Handle, receipts_of
@@ -84,12 +85,12 @@ class Sending:
             The receipt: also for what was refused, timed out, or could not be sent.
 
         Raises:
-            ValueError: An option's value is none, such as a negative timeout.
+            ValueError, TypeError: An option's value is none, such as a negative timeout.
             ConfigError: A key without an agent_id.
             BackendError: Redis refuses the command (credentials, ACL); an unreachable Redis is a receipt.
             BackendUnavailable: The client was closed before (`backend.closed`).
         """
-        pending = self._open(scope, options)
+        pending = self._open(target, scope, options)
         try:
             await self._deliver_or_refuse(pending, target, body, scope, options)
             await pending.wait(self._origin.exchange.clock)
@@ -108,6 +109,8 @@ class Sending:
         Raises:
             ReachError: The receipt was no success: NoRoute, Overloaded, Timeout, Rejected, HandlerFailed ...
         """
+        if "scope" in options:
+            raise TypeError("ask gives one output and takes no scope: request(..., scope=...) gives the receipts")
         receipt: Receipt[Any] = await self.request(target, body, returns=returns, **options)
         return receipt.raise_for_status().output
 
@@ -125,7 +128,7 @@ class Sending:
             ValueError, ConfigError, BackendError: As `request`.
         """
         exchange = self._origin.exchange
-        pending = self._open(scope, options)
+        pending = self._open(target, scope, options)
         try:
             await self._deliver(pending, target, body, scope, options)
         except BaseException:
@@ -198,7 +201,7 @@ class Sending:
         one = isinstance(target, str)
         sends = [(name, options if one else _options_for(name, options)) for name in targets_of(target)]
         scope: Scope = "all" if one else "one"
-        pendings = [self._open(scope, own) for _, own in sends]
+        pendings = [self._open(name, scope, own) for name, own in sends]
         group: Group[Any] = Group(self._origin.exchange, pendings, returns)
         for n, (name, own) in enumerate(sends):
             delivery = partial(self._deliver_or_refuse, pendings[n], name, body, scope, own)
@@ -207,10 +210,13 @@ class Sending:
 
     # ------------------------------------------------------------ how
 
-    def _open(self, scope: Scope, options: Options) -> Pending:
+    def _open(self, target: str, scope: Scope, options: Options) -> Pending:
         unknown = options.keys() - _OPTIONS
         if unknown:
             raise TypeError(f"unknown option {', '.join(sorted(unknown))}; there is: {', '.join(sorted(_OPTIONS))}")
+        check_text("target", target)
+        check_scope(scope)
+        check_options(options)
         origin = self._origin
         key = options.get("key")
         if key is None:
