@@ -92,9 +92,7 @@ class Membership:
             raise error
         last_s = (now_ms - max(twins.values(), default=now_ms)) / 1000
         text = f"{error.message}, last beat {last_s:.0f} s ago; waiting, it may be dead"
-        log.warning(
-            text, error.message, last_s, extra={"agent": self.registration.agent_id, "instances": sorted(twins)}
-        )
+        log.warning(text, extra={"agent": self.registration.agent_id, "instances": sorted(twins)})
         return twins
 
     async def declare(self, registration: Registration) -> None:
