@@ -356,6 +356,35 @@ async def test_an_agent_that_is_not_ready_never_counts_as_ready_not_even_when_it
         assert not [beat for beat in bus.beats if b"not_ready" not in beat]
 
 
+@pytest.mark.parametrize("answer", [False, None, "soon", ValueError("no"), "hang"], ids=repr)
+async def test_who_was_never_ready_is_never_given_work(answer: object) -> None:
+    runs: list[str] = []
+
+    async def work(ctx: Context) -> None:
+        runs.append(ctx.msg_id)
+
+    agent = agent_with(work)
+
+    @agent.ready
+    async def ready() -> Any:
+        if isinstance(answer, Exception):
+            raise answer
+        if answer == "hang":
+            await asyncio.Event().wait()
+        return answer
+
+    async with TestReach() as bus:
+        await bus.start(agent)
+        handle = await bus.send("work", timeout=8)
+        for _ in range(8):
+            leg = (await handle.status()).legs
+            assert not leg or (leg[0].state, leg[0].agent) == ("waiting", None)
+            await bus.advance(1)
+        await bus.advance(1)
+        assert not (await handle.receipt(0)).ok
+        assert runs == []
+
+
 def test_there_is_one_ready_check() -> None:
     agent = Agent("one")
     agent.ready(lambda: True)
