@@ -17,7 +17,7 @@ from examples.helpdesk.driver.screen import Screen
 from examples.helpdesk.driver.stage import StageError, set_up
 from reach import ReachError
 
-FAILED, TERMINATED = 1, 143
+FAILED, INTERRUPTED, TERMINATED = 1, 130, 143
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -80,4 +80,11 @@ def _terminated(_number: int, _frame: FrameType | None) -> None:
 
 
 if __name__ == "__main__":
-    main(prog_name="reach demo")
+    try:
+        status = main(prog_name="reach demo", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except click.Abort:
+        sys.exit(INTERRUPTED)
+    sys.exit(status)

@@ -155,6 +155,10 @@ class Backend(Protocol):
         """Do what is due now, at most 100 messages. With msg_id: a caller's due, for its own message's total and ttl only, no tick."""
         ...
 
+    async def worker_silence_ms(self, partition: int) -> int | None:
+        """How long ago a router last did what was due there; negative after a step back of the clock. None: never. Read only."""
+        ...
+
     # ---------------------------------------------------------------- the agent's side
     async def open_inbox(self, partition: int, agent_id: str) -> bool:
         """Make the three lanes and their groups at id 0. True: one had to be made. Again: False."""

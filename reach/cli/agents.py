@@ -17,12 +17,12 @@ def agents(redis_url: str, env: str, form: str) -> None:
     """List the registered agents: their state, instances, free slots and capabilities."""
     found = edge.run(_found(redis_url, env))
     if form == "json":
-        click.echo(edge.as_json(found))
+        edge.data(edge.as_json(found))
     elif not found:
         edge.say(f"no agents in env {env}")
     else:
         head = ("AGENT", "STATE", "INSTANCES", "FREE", "ZONE", "CAPABILITIES")
-        click.echo(edge.table([head, *map(_row, found)]))
+        edge.show(edge.table([head, *map(_row, found)]))
 
 
 async def _found(url: str, env: str) -> list[dict[str, Any]]:
@@ -31,6 +31,7 @@ async def _found(url: str, env: str) -> list[dict[str, Any]]:
         await backend.open()
         snapshot = await backend.snapshot()
         now_ms, beats = await backend.last_beats(0)
+        await edge.complain_if_nobody_serves(backend, url, env)
     finally:
         await backend.close()
     index = CapabilityIndex()

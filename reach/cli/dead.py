@@ -22,12 +22,12 @@ def dead(name: str | None, count: int, redis_url: str, env: str, form: str) -> i
         if not letters:
             edge.say(f"reach: no dead letter {name}")
             return edge.FAILED
-        click.echo(edge.as_json(_told(letters[0], whole=True)))
+        edge.data(edge.as_json(_told(letters[0], whole=True)))
     elif form == "json":
-        click.echo(edge.as_json([_told(letter, whole=False) for letter in letters]))
+        edge.data(edge.as_json([_told(letter, whole=False) for letter in letters]))
     elif letters:
         rows = [("ID", "MSG_ID", "CODE", "ATTEMPTS", "MESSAGE"), *map(_row, letters)]
-        click.echo(edge.table(rows))
+        edge.show(edge.table(rows))
     else:
         edge.say(f"no dead letters in env {env}")
     return edge.OK

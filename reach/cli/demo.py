@@ -31,6 +31,8 @@ def demo(arguments: tuple[str, ...]) -> int:
     sys.path[:0] = [str(root), str(root / "workers")]
     try:
         runpy.run_module(MODULE, run_name="__main__", alter_sys=False)
+    except click.exceptions.Abort:
+        return edge.INTERRUPTED
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else edge.OK if end.code is None else edge.FAILED
     return edge.OK

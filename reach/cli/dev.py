@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -12,7 +13,8 @@ from types import FrameType
 import click
 
 from reach import ids
-from reach.backend.private_server import PrivateServer
+from reach.backend import open_backend
+from reach.backend.private_server import HOST, PrivateServer
 from reach.cli import edge
 from reach.errors import BackendUnavailable, ConfigError
 from reach.settings import safe_url
@@ -24,7 +26,12 @@ LOOK_S = 0.2
 
 @click.command()
 @click.option(
-    "--redis-url", metavar="URL", envvar="REACH_REDIS_URL", show_envvar=True, help="Use this server and start none."
+    "--redis-url",
+    metavar="URL",
+    envvar="REACH_REDIS_URL",
+    show_envvar=True,
+    help="Use this server and start none.",
+    callback=edge.shared,
 )
 @click.option("--env", metavar="ENV", envvar="REACH_ENV", default=ids.DEFAULT_ENV, show_default=True, show_envvar=True)
 @click.option(
@@ -43,14 +50,19 @@ def dev(redis_url: str | None, env: str, port: int | None, workers: int, health_
         raise ConfigError(f"{env!r} is no env: lower-case letters, digits and dashes, at most 32")
     asked = threading.Event()
     status = [edge.OK]
-    with _signals(asked, status), _server(redis_url, port) as url:
+    with _signals(asked, status), _server(redis_url, port, env) as (url, server):
         running: list[subprocess.Popen[bytes]] = []
         try:
             running += [_worker(url, env, health_port if number == 0 else 0, log_level) for number in range(workers)]
             click.echo(url)
             sys.stdout.flush()
+            if server is not None and server.port != USUAL_PORT:
+                edge.say(f"in the other terminals: export REACH_REDIS_URL={url}")
             edge.say(f"{workers} worker(s) serve env {env} at {safe_url(url)}; Ctrl-C ends it all")
             while not asked.wait(LOOK_S):
+                if server is not None and not server.running:
+                    edge.say("reach: the server ended, and with it all that was in it")
+                    return edge.UNAVAILABLE
                 ended = [worker.returncode for worker in running if worker.poll() is not None]
                 if ended:
                     edge.say(f"reach: a worker ended with status {ended[0]}")
@@ -77,21 +89,42 @@ def _signals(asked: threading.Event, status: list[int]) -> Iterator[None]:
 
 
 @contextmanager
-def _server(redis_url: str | None, port: int | None) -> Iterator[str]:
+def _server(redis_url: str | None, port: int | None, env: str) -> Iterator[tuple[str, PrivateServer | None]]:
+    """The address, and the server that was started for it."""
     if redis_url:
-        yield redis_url
+        edge.run(_reached(redis_url, env))
+        yield redis_url, None
         return
     with _started(port) as server:
-        yield server.url
+        yield server.url, server
+
+
+async def _reached(url: str, env: str) -> None:
+    """Raises BackendError where nobody answers: workers would wait for it, and look as if they served."""
+    backend = open_backend(url, env=env)
+    try:
+        await backend.open()
+    finally:
+        await backend.close()
 
 
 def _started(port: int | None) -> PrivateServer:
     if port is not None:
+        if port and _taken(port):
+            raise BackendUnavailable(f"port {port} is taken: choose another with --port, 0 for any that is free")
         return PrivateServer.start(port=port)
     try:
         return PrivateServer.start(port=USUAL_PORT)  # then every command finds it without being told
     except BackendUnavailable:
         return PrivateServer.start()
+
+
+def _taken(port: int) -> bool:
+    try:
+        with socket.create_connection((HOST, port), timeout=1.0):
+            return True
+    except OSError:
+        return False
 
 
 def _worker(url: str, env: str, health_port: int, log_level: str) -> subprocess.Popen[bytes]:

@@ -2,18 +2,26 @@
 
 import asyncio
 import os
+import re
 import sys
 from collections.abc import Callable, Coroutine
+from contextlib import AbstractAsyncContextManager
 from typing import Any, NoReturn, TypeVar
 
 import click
 import msgspec
 
 from reach import ids
+from reach.backend import Backend
+from reach.clock import SystemClock
 from reach.errors import BackendError, ConfigError, EnvelopeError, ReachError
+from reach.sdk import nobody
 from reach.settings import DEFAULT_URL
 
 OK, FAILED, USAGE, UNAVAILABLE, TRY_LATER, CONFIG, INTERRUPTED = 0, 1, 2, 69, 75, 78, 130
+
+#: What moves a cursor, sets a title or turns text around in a terminal: C0 but tab and newline, DEL, C1, and the marks of direction.
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 T = TypeVar("T")
 Command = Callable[..., Any]
@@ -57,13 +65,26 @@ def with_place(command: Command) -> Command:
     """The options that say where Redis is and in which env."""
     url = click.option(
         "--redis-url", metavar="URL", envvar="REACH_REDIS_URL", default=DEFAULT_URL, show_default=True, show_envvar=True,
-        help="The address of Redis or Valkey.",
+        help="The address of Redis or Valkey.", callback=shared,
     )  # fmt: skip
     env = click.option(
         "--env", metavar="ENV", envvar="REACH_ENV", default=ids.DEFAULT_ENV, show_default=True, show_envvar=True,
         help="The environment.",
     )  # fmt: skip
     return url(env(command))
+
+
+def shared(_context: click.Context, _option: click.Parameter, url: str | None) -> str | None:
+    """An address that other processes can have, too.
+
+    Raises:
+        ConfigError: `memory://` lives in one process.
+    """
+    if url is not None and url.startswith("memory:"):
+        raise ConfigError(
+            "memory:// lives inside one process, so no command reaches it: start `reach dev`, or say redis://..."
+        )
+    return url
 
 
 def with_output(*forms: str) -> Callable[[Command], Command]:
@@ -86,7 +107,35 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 
 def say(text: str) -> None:
     """Talk, to stderr."""
-    click.echo(text, err=True)
+    click.echo(readable(text), err=True)
+
+
+def show(text: str) -> None:
+    """Print what was made for people: it may hold what others have written, which must not steer the terminal."""
+    click.echo(readable(text))
+
+
+def data(text: str) -> None:
+    """Print data. As it is into a file or a pipe; to a terminal as `show`."""
+    click.echo(
+        readable(text) if sys.stdout.isatty() else text, color=True
+    )  # else click takes sequences out of a pipe's data
+
+
+def readable(text: str) -> str:
+    """Control characters and marks of direction as escapes; newlines and tabs stay."""
+    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def complaining(backend: Backend, url: str, env: str) -> AbstractAsyncContextManager[None]:
+    """Inside, people are told once if no worker serves the env."""
+    return nobody.complaining(backend, SystemClock(), lambda: say(f"reach: {nobody.sentence(url, env)}"))
+
+
+async def complain_if_nobody_serves(backend: Backend, url: str, env: str) -> None:
+    """Tell people now if no worker serves the env."""
+    if await nobody.nobody_serves(backend):
+        say(f"reach: {nobody.sentence(url, env)}")
 
 
 def as_json(value: Any, *, indent: int = 2) -> str:
@@ -97,6 +146,7 @@ def as_json(value: Any, *, indent: int = 2) -> str:
 
 def table(rows: list[tuple[str, ...]]) -> str:
     """Rows in columns, the first row as their head."""
+    rows = [tuple(readable(cell).replace("\n", "\\n").replace("\t", " ") for cell in row) for row in rows]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows

@@ -23,12 +23,16 @@ BLOCK_MS = 1_000
 @click.option("-f", "--follow", is_flag=True, help="Go on as new records come, until Ctrl-C.")
 @edge.with_place
 @edge.with_output("text", "ndjson")
-def events(name: str | None, follow: bool, redis_url: str, env: str, form: str) -> None:
+def events(name: str | None, follow: bool, redis_url: str, env: str, form: str) -> int:
     """Print hop records. NAME: only those of this message (msg_id) or conversation (correlation_id)."""
-    edge.run(_print(redis_url, env, name, follow=follow, form=form))
+    if edge.run(_print(redis_url, env, name, follow=follow, form=form)) or name is None:
+        return edge.OK
+    edge.say(f"reach: no records of {name} in env {env}: they are kept for a day, and written by workers and agents")
+    return edge.FAILED
 
 
-async def _print(url: str, env: str, name: str | None, *, follow: bool, form: str) -> None:
+async def _print(url: str, env: str, name: str | None, *, follow: bool, form: str) -> int:
+    """How many there were."""
     backend = open_backend(url, env=env)
     try:
         await backend.open()
@@ -37,11 +41,12 @@ async def _print(url: str, env: str, name: str | None, *, follow: bool, form: st
             if name is not None and name not in {record.get("msg_id"), record.get("correlation_id")}:
                 continue
             if follow:
-                click.echo(_line(record, form))
+                _tell(record, form)
             else:
                 kept.append(record)
         for record in sorted(kept, key=lambda found: found.get("at_us", 0)):
-            click.echo(_line(record, form))
+            _tell(record, form)
+        return len(kept)
     finally:
         await backend.close()
 
@@ -78,9 +83,14 @@ def _has_moment(record: dict[str, Any]) -> bool:
     return type(at_us) is int and 0 <= at_us <= LAST_US
 
 
-def _line(record: dict[str, Any], form: str) -> str:
+def _tell(record: dict[str, Any], form: str) -> None:
     if form == "ndjson":
-        return edge.as_json(record, indent=0)
-    moment = datetime.fromtimestamp(record.get("at_us", 0) / 1e6, UTC).strftime("%H:%M:%S.%f")
+        edge.data(edge.as_json(record, indent=0))
+    else:
+        edge.show(_line(record).replace("\n", "\\n"))
+
+
+def _line(record: dict[str, Any]) -> str:
+    moment = datetime.fromtimestamp(record.get("at_us", 0) / 1e6, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
     told = [str(record[name]) for name in ("agent", "chosen", "code") if record.get(name)]
     return f"{moment}  {record.get('msg_id', ''):36}  {record.get('leg', 0)}  {record.get('point', ''):18}  {' '.join(told)}".rstrip()

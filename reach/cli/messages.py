@@ -8,6 +8,7 @@ import click
 import msgspec
 
 from reach.cli import edge
+from reach.envelope.codec import DEFAULT_MAX_BYTES
 from reach.envelope.receipt import Status
 from reach.sdk.client import Reach
 from reach.sdk.options import Options
@@ -15,6 +16,10 @@ from reach.sdk.receipts import Receipt
 
 #: A key needs a sender that is the same each time.
 SENDER = "reach-cli"
+
+
+#: No more is read of a body: sixteen times the largest envelope that a worker takes unless it was set to take more.
+MAX_BODY_BYTES = 16 * DEFAULT_MAX_BYTES
 
 
 def with_message(command: edge.Command) -> edge.Command:
@@ -55,9 +60,9 @@ def request(target: str, body: str | None, redis_url: str, env: str, form: str, 
     options = options_of(said)
     receipt = edge.run(_request(redis_url, env, target, read_body(body), options))
     if form == "json":
-        click.echo(edge.as_json(receipt))
+        edge.data(edge.as_json(receipt))
     elif receipt.ok:
-        click.echo(receipt.output if isinstance(receipt.output, str) else edge.as_json(receipt.output))
+        edge.data(receipt.output if isinstance(receipt.output, str) else edge.as_json(receipt.output))
     if not receipt.ok:
         edge.say(f"reach: {receipt.status.value} {receipt.code}: {receipt.error_message or ''}".rstrip(": "))
     return status_of(receipt)
@@ -77,7 +82,7 @@ def send(target: str, body: str | None, scope: Any, redis_url: str, env: str, **
 
 
 async def _request(url: str, env: str, target: str, body: object, options: Options) -> Receipt[Any]:
-    async with Reach.connect(url, env, _sender(options)) as reach:
+    async with Reach.connect(url, env, _sender(options)) as reach, edge.complaining(reach.backend, url, env):
         return await reach.request(target, body, **options)
 
 
@@ -104,14 +109,17 @@ def read_body(text: str | None) -> object:
     if text is None:
         return None
     if text == "-":
-        data = sys.stdin.buffer.read()
+        data = sys.stdin.buffer.read(MAX_BODY_BYTES + 1)
     elif text.startswith("@"):
         try:
-            data = Path(text[1:]).read_bytes()
+            with Path(text[1:]).open("rb") as file:
+                data = file.read(MAX_BODY_BYTES + 1)
         except OSError as error:
             raise click.UsageError(f"{text[1:]}: {error.strerror}") from error
     else:
         data = text.encode("utf-8", "surrogateescape")
+    if len(data) > MAX_BODY_BYTES:
+        raise click.UsageError(f"the body has more than {MAX_BODY_BYTES} bytes: put it somewhere, and send where")
     stripped = data.strip()
     try:
         msgspec.json.decode(stripped, type=msgspec.Raw)

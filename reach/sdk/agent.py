@@ -23,6 +23,7 @@ from reach.sdk.declared import (
 from reach.sdk.durations import Duration, maybe_ms, to_ms
 from reach.sdk.embedded import shared_place
 from reach.sdk.handlers import Function, Handler, Handlers, read_handler
+from reach.sdk.nobody import complaining, sentence
 from reach.sdk.places import Place, RedisPlace
 from reach.sdk.runtime import AgentRun, ReadyCheck, until_refused_or
 from reach.sdk.stopping import Stop
@@ -239,15 +240,15 @@ class Agent:
         await self._serve(url, env, grace, 0)
 
     async def _serve(self, url: str | None, env: str | None, grace: Duration, twin_ms: int) -> None:
-        stop = Stop()
+        told, stop = settings.of_this_process({"redis-url": url, "env": env}), Stop()
         with stop.signals():
             if not any(True for _ in self._handlers):
                 text = f"agent {self.template!r} has no handler: decorate one with @agent.capability(...) or @agent.on(...)"
                 raise ConfigError(text)
-            run = await self._start(self._place(url, env), stop, twin_ms)
+            run = await self._start(self._place(url, env), stop, twin_ms, told)
             if run is None:
                 return
-            log.info("serving", extra=self._served(run, url, env))
+            log.info("serving", extra=_served(run.registration, told))
             try:
                 await until_refused_or(run, stop.event)
             finally:
@@ -292,16 +293,6 @@ class Agent:
             examples=examples,
             max_process_ms=maybe_ms(max_process, "max_process"),
         )
-
-    def _served(self, run: AgentRun, url: str | None, env: str | None) -> dict[str, object]:
-        told, declared = settings.of_this_process({"redis-url": url, "env": env}), run.registration
-        return {
-            "agent": declared.agent_id,
-            "instance": declared.instance_id,
-            "env": declared.env,
-            "url": settings.safe_url(told.redis_url),
-            "capabilities": ",".join(sorted({capability.name for capability in declared.capabilities})),
-        }
 
     def _place(self, url: str | None, env: str | None) -> Place:
         told = settings.of_this_process({"redis-url": url, "env": env})
@@ -375,13 +366,26 @@ class Agent:
             for kind, schemas in sorted(by_type.items())
         )
 
-    async def _start(self, place: Place, stop: Stop, twin_ms: int) -> AgentRun | None:
+    async def _start(self, place: Place, stop: Stop, twin_ms: int, told: settings.Settings) -> AgentRun | None:
         """Start; None when `stop` came first: a Redis that never comes must not hold up a shutdown."""
         run = self.new_run(place)
         try:
             async with asyncio.timeout(None) as scope:
                 with stop.interrupting(scope):
-                    await run.start(twin_ms)
+                    async with complaining(
+                        run.backend, place.clock, lambda: log.warning(sentence(told.redis_url, told.env))
+                    ):
+                        await run.start(twin_ms)
         except TimeoutError:
             return None
         return run
+
+
+def _served(declared: Registration, told: settings.Settings) -> dict[str, object]:
+    return {
+        "agent": declared.agent_id,
+        "instance": declared.instance_id,
+        "env": declared.env,
+        "url": settings.safe_url(told.redis_url),
+        "capabilities": ",".join(sorted({capability.name for capability in declared.capabilities})),
+    }

@@ -377,3 +377,11 @@ async def test_a_caller_touches_no_other_message(drive: Drive) -> None:
 async def test_an_unknown_message_has_no_deadline(drive: Drive) -> None:
     report = await drive.backend.due(0, "00000000-0000-4000-8000-000000000000")
     assert (report.events, report.deadline_at_ms) == ((), 0)
+
+
+async def test_how_long_ago_a_router_was_at_work_is_known(drive: Drive) -> None:
+    assert await drive.backend.worker_silence_ms(0) is None
+    await drive.backend.due(0)
+    silence_ms = await drive.backend.worker_silence_ms(0)
+    assert silence_ms is not None
+    assert 0 <= silence_ms < 2_000

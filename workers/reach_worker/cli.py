@@ -107,7 +107,11 @@ async def _check(settings: Settings) -> None:
 
 def _settings(options: dict[str, Any]) -> Settings:
     try:
-        return load(os.environ, options)
+        settings = load(os.environ, options)
+        if settings.redis_url.startswith("memory:"):
+            problem = "memory:// lives inside one process, where no worker is needed: say redis://..., or use Reach.embedded()"
+            raise ConfigError(problem, details={"problems": [problem]})
+        return settings
     except ConfigError as error:
         for problem in error.details.get("problems", ()):
             click.echo(f"reach-worker: {problem}", err=True)

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
+from reach import ids
 from reach.backend.keys import GROUP_ROUTERS
 from reach.backend.memory_backend.due import due
 from reach.backend.memory_backend.partition import AHEAD_MS
@@ -92,6 +93,15 @@ class RouterSide(Side):
             group = stream.group(name) if stream is not None else None
             gone += group.sweep(consumer, idle_ms, self._store.now_ms()) if group is not None else 0
         return gone
+
+    async def worker_silence_ms(self, partition: int) -> int | None:
+        def step() -> int | None:
+            key = self._keys.tick(partition)
+            stored = self._store.hash(key) if self._store.type_of(key) == "hash" else None
+            at_ms = None if stored is None else ids.count_of(stored.get("last", b""))
+            return None if at_ms is None else self._store.now_ms() - at_ms
+
+        return await self._step("worker_silence_ms", step)
 
     async def due(self, partition: int, msg_id: str = "") -> DueReport:
         return await self._step("due", lambda: due(self._partition(partition), msg_id))

@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from reach import ids
 from reach.backend.connection import Reply
 from reach.backend.keys import GROUP_ROUTERS
 from reach.backend.redis_backend.side import Side
@@ -107,6 +108,11 @@ class RouterSide(Side):
             if isinstance(reply, BackendError):
                 raise reply
         return sum(replies)
+
+    async def worker_silence_ms(self, partition: int) -> int | None:
+        time, last = await self._link.batch([["TIME"], ["HGET", self._keys.tick(partition), "last"]])
+        at_ms = None if last is None or isinstance(last, BackendError) else ids.count_of(text_of(last))
+        return None if at_ms is None else int(time[0]) * 1000 + int(time[1]) // 1000 - at_ms
 
     async def due(self, partition: int, msg_id: str = "") -> DueReport:
         reply = await self._link.run(script("due"), self._keys.due(partition), msg_id)
