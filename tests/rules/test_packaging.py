@@ -83,7 +83,7 @@ def test_the_wheel_has_every_file_of_both_packages_and_the_licence(tmp_path: Pat
         "[console_scripts]",
         "reach = reach.cli:main",
         "reachmq = reach.cli:main",
-        "reach-worker = reach_worker.cli:main",
+        "reach-worker = reach_worker.__main__:main",
     }
     assert "License-Expression: Apache-2.0" in metadata
     assert "Requires-Python: >=3.11" in metadata
