@@ -85,7 +85,7 @@ async def test_a_failure_is_told_on_stderr_and_by_the_status(place: str) -> None
     done = await call(place, "request", "refund", '"no"')
     assert (done.returncode, done.stdout) == (1, b"")
     assert "handler.rejected" in done.stderr.decode()
-    done = await call(place, "request", "capability:nobody.has.it", "--timeout", "1", "-o", "json")
+    done = await call(place, "request", "capability:nobody.has.it", "--timeout", "5", "-o", "json")
     assert done.returncode == 1
     assert json.loads(done.stdout)["code"] == "route.not_found"
     assert (await call(place, "request", "capability:UPPER")).returncode == 1
