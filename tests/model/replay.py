@@ -39,7 +39,7 @@ from tests.model.world import (
 )
 
 LONG_MS = 1_000_000_000
-TTL_MS, WAIT_MS = 10_000_000, 30_000
+TTL_MS, WAIT_MS = 100_000_000, 1_000_000
 ANSWERS = {SUCCESS: success(), RETRYABLE: retryable(), HANDED_BACK: retryable("handler.retry")}
 FOR_ONE_CALLER = {"envelope.id_conflict", "overloaded"}
 
@@ -199,6 +199,9 @@ class Replay:
         if verdict in {"ttl.expired", "a plain reader had it in time"}:
             await self.drive.backend.due(0)
             return
+        if verdict == "its wait is over: again":
+            await self.drive.place.pass_time(WAIT_MS)
+            await self._renew_all()
         for _ in range(20):
             await self.drive.place.pass_time(2_500)
             await self._renew_all()
