@@ -159,6 +159,8 @@ class Trail:
 
     def _ended(self, case: Case, step: Finish, leg: int, attempt: int, code: str) -> None:
         point: Point = "message.dead" if step.dead else "message.expired" if code in _EXPIRED else "route.failed"
+        if code == "type.unregistered":  # what is refused at the door, once nobody is waited for any more
+            point = "message.rejected"
         self._add(case, point, leg=leg, attempt=attempt, code=code)
 
     def _matched(self, case: Case, choice: Choice, mark: int, decided_us: int, leg: int = 0, attempt: int = 0) -> None:

@@ -15,6 +15,8 @@ from reach.service import Report
 POLL_MS = 1_000
 #: After a FLUSHALL agents come back within two seconds, those without the SDK with their next beat but one at the latest.
 SETTLE_MS = 6_000
+#: A router that finds an empty registry gives agents that long: the time in which those with the SDK come back.
+NEW_SETTLE_MS = 2_000
 MAX_PAGES = 100
 #: Beats are asked for from a little before the last answer, so that none falls between two.
 OVERLAP_MS = 200
@@ -118,6 +120,7 @@ class Watcher:
         async with self._loading:
             snapshot = await self._backend.snapshot()
             emptied = bool(self.index.agents) and not snapshot.agents
+            new = not self.loaded and not snapshot.version  # or forgotten just before we came: nobody can tell
             lost = self.loaded and (snapshot.version < self._version or emptied)
             if (
                 lost
@@ -127,8 +130,8 @@ class Watcher:
             self.index.load(snapshot.agents, snapshot.routes, snapshot.types, snapshot.meta)
             self._version, self._cursor = snapshot.version, snapshot.cursor
             beats = await self._poll(0)
-            if lost:
-                self.index.settling_until_ms = self._now_ms + SETTLE_MS
+            if lost or new:
+                self.index.settling_until_ms = self._now_ms + (SETTLE_MS if lost else NEW_SETTLE_MS)
             self._loaded.set()
             return {"loaded": len(snapshot.agents), "beats": beats}
 

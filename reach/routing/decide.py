@@ -186,11 +186,13 @@ def _nobody(message: Message, leg: Leg | None, sifted: Sifted, view: View) -> Ch
         return _end(Finish("overloaded", "every inbox is full", _reasons(sifted), retry_after_ms=1_000), why)
     network_at_ms, last_ms = message.start_at_ms + message.network_ms, _last_look_ms(message)
     end_ms = last_ms
-    if not was_with_somebody and not sifted.refused:
+    # To end as not found is final: while agents come back only total may end it.
+    unheard = not was_with_somebody and not sifted.refused
+    if unheard:
         end_ms = min(network_at_ms, message.total_at_ms)  # where both run out together, `due` says that total has
     elif not was_with_somebody and message.scope == "all":
         end_ms = min(network_at_ms, last_ms)
-    end_ms = max(end_ms, min(view.settling_until_ms, last_ms))
+    end_ms = max(end_ms, min(view.settling_until_ms, message.total_at_ms if unheard else last_ms))
     if view.now_ms < end_ms:
         most_ms = SETTLING_RECHECK_MS if view.settling else LAST_RECHECK_MS
         wait_ms = min(max(view.now_ms - message.start_at_ms, FIRST_RECHECK_MS), most_ms)

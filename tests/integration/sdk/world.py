@@ -18,13 +18,13 @@ ROOT = Path(__file__).parents[3]
 
 
 @asynccontextmanager
-async def router(url: str) -> AsyncIterator[Supervisor]:
+async def router(url: str, worker: str = "w1") -> AsyncIterator[Supervisor]:
     """A router that runs inside."""
     backend = open_backend(url)
     await backend.open()
-    hops = HopRecorder(backend.record, TimeBase(), worker="w1", ask_ms=backend.now_ms)
+    hops = HopRecorder(backend.record, TimeBase(), worker=worker, ask_ms=backend.now_ms)
     services = router_services(
-        backend, hops, range(backend.partitions), "w1", clock=SystemClock(), rng=random.Random(1)
+        backend, hops, range(backend.partitions), worker, clock=SystemClock(), rng=random.Random(1)
     )
     supervisor = Supervisor(services)
     supervisor.start()

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
+from reach.backend.keys import KeySpace
 from reach.backend.memory_backend import MemoryBackend, Store
 from reach.backend.steps import Answer, Settlement, SettleVerdict, Taken
 from reach.delivery.answers import make_answer
@@ -266,3 +267,25 @@ async def test_a_partition_that_is_away_does_not_hold_up_the_others() -> None:
     backend.refuse = -1
     assert await inbox.run_once() == {"settled": 1}
     assert await tasks[0] == "done"
+
+
+async def test_a_lane_that_lost_its_group_is_opened_told_and_what_ran_comes_again_if_it_was_given_up(
+    hand: Hand,
+) -> None:
+    told: list[str] = []
+    hand.inbox = Inbox(hand.backend.backend, "one", "i1", hand.bus.clock, lambda: told.append("gone"))
+    await hand.send(2)
+    kept, lost = await hand.inbox.take(2)
+    hand.inbox.forget(hold_of(lost))  # its renewal found nothing
+    stream = hand.bus.store.stream(KeySpace("dev").inbox(0, "one", "normal"))
+    assert stream is not None
+    stream.groups.clear()
+    assert await hand.inbox.take(5) == []
+    assert told == ["gone"]
+    assert await hand.inbox.wait(1) is True  # at once: the next take names what is held
+    assert [one.hand for one in await hand.inbox.take(5)] == [lost.hand]
+    assert await hand.inbox.take(5) == []
+    settling = [await hand.settle(one) for one in (kept, lost)]
+    await hand.inbox.run_once()
+    assert [await one for one in settling] == ["done", "done"]
+    assert told == ["gone"]

@@ -9,7 +9,7 @@ from reach.backend.memory_backend import MemoryBackend
 from reach.backend.steps import Change
 from reach.errors import BackendUnavailable
 from reach.registry import watcher as watcher_module
-from reach.registry.watcher import POLL_MS, SETTLE_MS, Complaints, Watcher
+from reach.registry.watcher import NEW_SETTLE_MS, POLL_MS, SETTLE_MS, Complaints, Watcher
 from reach.routing.index import CapabilityIndex
 from reach.routing.pattern import parse
 from tests.unit.registry.place import Place, until_waiting
@@ -148,10 +148,15 @@ async def test_a_registry_that_is_found_empty_was_lost(place: Place) -> None:
     assert watcher.index.settling_until_ms > 0
 
 
-async def test_a_new_router_on_an_empty_registry_waits_for_nobody(place: Place) -> None:
+async def test_a_new_router_gives_time_to_an_empty_registry_and_to_no_other(place: Place) -> None:
+    """Nobody can tell it from one that has just forgotten everybody."""
     watcher = watching(place)
     await watcher.run_once()
-    assert watcher.index.settling_until_ms == 0
+    assert watcher.index.settling_until_ms == place.clock.wall_ms() + NEW_SETTLE_MS
+    await place.register("a", "i1", capabilities=WORK)
+    another = watching(place)
+    await another.run_once()
+    assert another.index.settling_until_ms == 0
 
 
 class Late(MemoryBackend):

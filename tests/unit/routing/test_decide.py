@@ -350,7 +350,8 @@ def test_a_loss_makes_nobody_wait_beyond_total() -> None:
     by = chooser()
     by.index.settling_until_ms = NOW + 60_000
     asked = message(total_at_ms=NOW + 5_000, first_at_ms=NOW + 5_000)
-    assert finish(decide(asked, leg(LegState.WAITING), by, NOW + 4_500)).code == "route.not_found"
+    assert step(decide(asked, leg(LegState.WAITING), by, NOW + 4_500)) == Delay(500)
+    assert finish(decide(asked, leg(LegState.WAITING), by, NOW + 5_000)).code == "timeout.total"
 
 
 # ---------------------------------------------------------------- the message
