@@ -19,6 +19,7 @@ R = TypeVar("R")
 #: How long what lives there may take to close; then it is cut off, and has the second of these to let go.
 CLOSE_S = 3.0
 CUT_S = 2.0
+_CLOSED = "this client is closed: connect a new one"
 
 
 class LoopThread(Generic[T]):
@@ -81,13 +82,13 @@ class LoopThread(Generic[T]):
         """Run it in the loop and wait for what it gives. An exception here, such as Ctrl-C, cancels it there.
 
         Raises:
-            ConfigError: See `check`; or it is closed.
-            BackendUnavailable: It was closed meanwhile.
+            ConfigError: See `check`.
+            BackendUnavailable: It is closed (`backend.closed`), or was meanwhile.
         """
         self.check()
         with self._lock:
             if self._stopping or not self._thread.is_alive():
-                raise ConfigError("it is closed: open another one", code="config.closed")
+                raise BackendUnavailable(_CLOSED, code="backend.closed", retryable=False)
             call = asyncio.run_coroutine_threadsafe(_awaited(make), self._loop)
             self._calls.add(call)
         call.add_done_callback(self._calls.discard)

@@ -155,9 +155,9 @@ def test_closing_ends_who_waits(world: World) -> None:
     assert threads() == []
     reach.close()
     for call in (lambda: reach.request("hang"), handle.status, lambda: reach.gather("a")):
-        with pytest.raises(ConfigError) as caught:
+        with pytest.raises(BackendUnavailable) as caught:
             call()
-        assert caught.value.code == "config.closed"
+        assert (caught.value.code, caught.value.retryable) == ("backend.closed", False)
 
 
 def test_what_does_not_open_leaves_no_thread() -> None:
@@ -232,7 +232,7 @@ def test_a_loop_that_dies_ends_its_callers() -> None:
             thread.call(dies)
         with pytest.raises(BackendUnavailable):
             waiting.result(5)
-    with pytest.raises(ConfigError):
+    with pytest.raises(BackendUnavailable):
         thread.call(dies)
     thread.stop()
     assert threads() == []
