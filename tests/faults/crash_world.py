@@ -1,4 +1,4 @@
-"""A router, agents and clients as processes on one memory with one clock, and what must hold whatever happened to one of them."""
+"""A router, agents and clients as processes on one stage with one clock, and what must hold whatever happened to one of them."""
 
 import asyncio
 import random
@@ -8,7 +8,6 @@ from types import TracebackType
 from typing import Any, Self
 
 from reach import Agent, Reach, Receipt
-from reach.backend.memory_backend import MemoryBackend, Store
 from reach.backend.port import Backend
 from reach.backend.steps import MailEntry
 from reach.clock import Clock
@@ -20,34 +19,19 @@ from reach.sdk.receipts import Receipts
 from reach.sdk.routers import router_services
 from reach.sdk.runtime import AgentRun
 from reach.service import Supervisor, until_open
-from reach.testing import ManualClock
 from reach.tracing.hops import HopRecorder
 from tests import hygiene
-from tests.contract.memory_place import MemoryPlace
 from tests.contract.places import ENV, KEYS
 from tests.faults.handlers import make_handler
 from tests.faults.history import History
 from tests.faults.process import Fault, Killed, Process, Steps, own_tasks
+from tests.faults.stages import MemoryStage, Stage
 
 #: what the protocol leaves a caller beside its own total
 SLACK_MS = 250
 #: a run of `due` that comes after a pause gives everybody so long
 GRACE_MS = 16_000
 QUIET_WITHIN_MS = 120_000
-
-
-class ManualPlace(MemoryPlace):
-    """The memory, by a clock that the test moves."""
-
-    def __init__(self, clock: ManualClock) -> None:
-        super().__init__()
-        self.store = self._store = Store(clock)
-
-    async def connect(self) -> Backend:
-        """A new backend, not yet open: its process opens it."""
-        backend = MemoryBackend(env=ENV, store=self._store)
-        self._backends.append(backend)
-        return backend
 
 
 @dataclass
@@ -103,7 +87,7 @@ class CrashWorld:
 
     target: str = ""
     fault: Fault | None = None
-    clock: ManualClock = field(default_factory=ManualClock)
+    stage: Stage = field(default_factory=MemoryStage)
     history: History = field(default_factory=History)
     processes: dict[str, Process] = field(default_factory=dict)
     heirs: dict[str, Callable[[], Awaitable[object]]] = field(default_factory=dict)
@@ -121,12 +105,11 @@ class CrashWorld:
         self._generations: dict[str, int] = {}
         self.all: list[Process] = []
         self._buried: list[Process] = []
-        self.place = ManualPlace(self.clock)
-        self._eye = MemoryBackend(env=ENV, store=self.place.store)
-        await self._eye.open()
+        self.clock, self.place, self._eye = self.stage.clock, self.stage.place, self.stage.eye
+        await self.stage.open()
         for _ in range(GRACE_MS // 2_000 + 1):  # as if a router had been there all the time
             await self._eye.due(0)
-            self.clock.advance(2_000)
+            await self.stage.pass_time(2_000)
         return self
 
     async def __aexit__(
@@ -138,8 +121,7 @@ class CrashWorld:
             *[task for one in (*self.all, *self._buried) for task in one.tasks], return_exceptions=True
         )
         asyncio.get_running_loop().set_task_factory(self._factory)
-        await self.place.close()
-        await self._eye.close()
+        await self.stage.close()
 
     # ------------------------------------------------------------ processes
 
@@ -164,8 +146,7 @@ class CrashWorld:
         return made
 
     def backend_for(self, process: Process) -> Backend:
-        backend = MemoryBackend(env=ENV, store=self.place.store)
-        return Steps(backend, process).backend
+        return Steps(self.stage.backend(), process).backend
 
     async def router(self, name: str = "router", *, worker: str = "", armed: bool = False) -> Process:
         """Start a router: everything that `reach-worker --roles router` runs."""
@@ -251,10 +232,7 @@ class CrashWorld:
 
     async def settle(self) -> None:
         """Let everything happen that needs no time."""
-        ready = asyncio.get_running_loop()._ready  # type: ignore[attr-defined]
-        await asyncio.sleep(0)
-        while ready:
-            await asyncio.sleep(0)
+        await self.stage.settle()
 
     async def until(self, check: Callable[[], object], what: str, within_ms: int = QUIET_WITHIN_MS) -> None:
         """Let time pass until it is so; whoever dies meanwhile is replaced."""
@@ -270,7 +248,7 @@ class CrashWorld:
             at_ms = self.clock.next_at_ms
             if at_ms is None or at_ms > end_ms:
                 raise AssertionError(f"not within {within_ms} ms: {what}")
-            self.clock.advance(max(at_ms - self.clock.monotonic_ms(), 0))
+            await self.stage.pass_time(max(at_ms - self.clock.monotonic_ms(), 0))
 
     async def advance(self, ms: int) -> None:
         """Let so much time pass."""
@@ -281,7 +259,7 @@ class CrashWorld:
     async def _replace(self) -> None:
         for name, process in list(self.processes.items()):
             heir = self.heirs.get(name)
-            if process.dead and heir is not None:
+            if (process.dead or process.frozen) and heir is not None:
                 await heir()
                 await self.settle()
 
@@ -290,13 +268,14 @@ class CrashWorld:
     async def finish(self) -> None:
         """Wait until all is quiet, and hold what happened against the promises."""
         self.disarm()
+        await self.until(lambda: not any(one.frozen for one in self.all), "the end of every pause")
         await self.until(lambda: all(call.over for call in self.calls), "an answer for every caller")
         await self.until(self.quiet, "the end of every message")
         await self._read_all_mail()
         broken = self.history.broken
         for call in self.calls:
             took_ms = (call.ended_ms or 0) - call.began_ms
-            if call.codes and took_ms > call.total_ms + SLACK_MS:
+            if call.codes and not call.process.froze and took_ms > call.total_ms + SLACK_MS:
                 broken.append(f"a caller was answered after {took_ms} ms of {call.total_ms}")
         for msg_id, mailboxes in self.history.accepted.items():
             broken += await self._message_faults(msg_id, mailboxes)

@@ -1,4 +1,7 @@
-"""A process that a test may kill at any step: its tasks end, its timers are forgotten, and its backend does nothing more for it."""
+"""A process that a test may kill at any step: its tasks end, its timers are forgotten, and its backend does nothing more for it.
+
+Or freeze: its steps and its timers wait until it goes on. What the server does for it meanwhile (a read that waits) is done.
+"""
 
 import asyncio
 import contextvars
@@ -13,9 +16,11 @@ from reach.errors import BackendUnavailable
 
 T = TypeVar("T")
 
-How = Literal["before", "after", "lost"]
-#: the process dies before a step, after it, or lives and does not hear that the step was done
-HOWS: tuple[How, ...] = ("before", "after", "lost")
+How = Literal["before", "after", "lost", "frozen"]
+#: the process dies before a step; after it; lives and does not hear that the step was done; stands still before it, and is replaced, and
+#: goes on 20 s later as if nothing had been
+HOWS: tuple[How, ...] = ("before", "after", "lost", "frozen")
+FROZEN_MS = 20_000
 
 #: so far is every process's wall clock ahead of the store's: it must decide nothing
 WRONG_BY_MS = 3 * 3_600_000
@@ -54,6 +59,8 @@ class Process:
     met: str = ""
     steps: list[str] = field(default_factory=list)
     tasks: set[asyncio.Task[Any]] = field(default_factory=set)
+    frozen: bool = False
+    froze: bool = False
     under_way: "dict[StepCall, None]" = field(default_factory=dict)
     planned: dict[str, How] = field(
         default_factory=dict
@@ -76,6 +83,31 @@ class Process:
         for task in self.tasks:
             task.cancel()
 
+    def freeze(self) -> None:
+        """Stand still for 20 s."""
+        self.frozen = self.froze = True
+        self._thaw = asyncio.Event()
+        self._late: list[Callable[[], None]] = []
+        self.time.call_later(FROZEN_MS, self._go_on)
+
+    def _go_on(self) -> None:
+        self.frozen = False
+        self._thaw.set()
+        for call in self._late:
+            call()
+
+    async def moving(self) -> None:
+        """Wait until it moves."""
+        while self.frozen:
+            await self._thaw.wait()
+
+    def at_its_time(self, call: Callable[[], None]) -> None:
+        """A timer has come: call, or do it once it moves again."""
+        if self.frozen:
+            self._late.append(call)
+        elif not self.dead:
+            call()
+
     def check(self) -> None:
         """Raise where it is dead."""
         if self.dead:
@@ -86,8 +118,7 @@ class Process:
         self.armed = True
         for call in tuple(self.under_way):
             self._count(call)
-            if call.fault is not None and call.fault.how == "before":
-                self.die()
+            self._strike(call)
 
     def begin(self, step: str) -> "StepCall":
         """A step begins: count it. Raises Killed where the process is dead, or dies before this step."""
@@ -96,9 +127,8 @@ class Process:
         self.under_way[call] = None
         if self.armed:
             self._count(call)
-        if call.fault is not None and call.fault.how == "before":
-            self.die()
-            self.check()
+        self._strike(call)
+        self.check()
         return call
 
     def end(self, call: "StepCall") -> None:
@@ -110,6 +140,14 @@ class Process:
             self.check()
         if "lost" in hows:
             raise BackendUnavailable(f"the reply of {call.name} was lost")
+
+    def _strike(self, call: "StepCall") -> None:
+        """What happens before a step."""
+        how = call.fault.how if call.fault is not None else ""
+        if how == "before":
+            self.die()
+        elif how == "frozen":
+            self.freeze()
 
     def _count(self, call: "StepCall") -> None:
         if call.is_telemetry:
@@ -140,7 +178,17 @@ class ProcessClock:
     def __init__(self, process: Process) -> None:
         self._process = process
         self.monotonic_ms = process.time.monotonic_ms
-        self.sleep = process.time.sleep
+
+    async def sleep(self, ms: int) -> None:
+        if ms <= 0:
+            await asyncio.sleep(0)
+            return
+        over = asyncio.Event()
+        take_back = self.call_later(ms, over.set)
+        try:
+            await over.wait()
+        finally:
+            take_back()
 
     def wall_ms(self) -> int:
         return self._process.time.wall_ms() + WRONG_BY_MS
@@ -148,11 +196,7 @@ class ProcessClock:
     def call_later(self, ms: int, call: Callable[[], None]) -> Cancel:
         context = contextvars.copy_context()
 
-        def run() -> None:
-            if not self._process.dead:
-                context.run(call)
-
-        return self._process.time.call_later(ms, run)
+        return self._process.time.call_later(ms, lambda: self._process.at_its_time(lambda: context.run(call)))
 
 
 class Steps:
@@ -177,10 +221,12 @@ class Steps:
         async def step(*args: Any, **kwargs: Any) -> Any:
             call = process.begin(name)
             try:
+                await process.moving()
                 result = await found(*args, **kwargs)
             finally:
                 process.under_way.pop(call, None)
             process.watch(process, name, args, result)
+            await process.moving()
             process.end(call)
             return result
 

@@ -10,10 +10,12 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from reach.backend.port import Backend
+from reach.backend.private_server import PrivateServer
 from tests.faults import flows_agent, flows_client, flows_router, flows_time
 from tests.faults.crash_world import CrashWorld
 from tests.faults.flows import FLOWS, Flow
-from tests.faults.process import HOWS, Fault
+from tests.faults.process import HOWS, Fault, How
+from tests.faults.stages import MemoryStage, RedisStage, Stage
 
 __all__ = ["flows_agent", "flows_client", "flows_router", "flows_time"]
 
@@ -28,9 +30,11 @@ def no_log() -> Iterator[None]:
     logging.disable(logging.NOTSET)
 
 
-async def run(flow: Flow, target: str = "", fault: Fault | None = None) -> CrashWorld:
+async def run(
+    flow: Flow, target: str = "", fault: Fault | None = None, make: Callable[[], Stage] = MemoryStage
+) -> CrashWorld:
     """One run of a flow, to its end and a bit further."""
-    async with CrashWorld(target=target, fault=fault) as world:
+    async with CrashWorld(target=target, fault=fault, stage=make()) as world:
         await flow.before(world)
         world.arm()
         await flow.during(world)
@@ -48,8 +52,28 @@ def codes_of(world: CrashWorld) -> set[str]:
 
 @pytest.mark.parametrize("name", sorted(FLOWS))
 async def test_every_crash_point(name: str, record_property: Record) -> None:
-    flow = FLOWS[name]
-    calm = await run(flow)
+    await enumerate_points(FLOWS[name], MemoryStage, "memory", record_property, HOWS)
+
+
+#: the flows in which most of the scripts run, for every run of the suite; the others are `long`
+BY_SCRIPTS = ("request",)
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in BY_SCRIPTS else pytest.mark.long) for name in sorted(FLOWS)]
+)
+async def test_every_crash_point_on_a_server(
+    name: str, engine: str, server: PrivateServer, record_property: Record
+) -> None:
+    await enumerate_points(FLOWS[name], lambda: RedisStage(server.url), engine, record_property, HOWS)
+
+
+async def enumerate_points(
+    flow: Flow, make: Callable[[], Stage], kind: str, record_property: Record, hows: tuple[How, ...]
+) -> None:
+    """Run it once, then once for each point."""
+    calm = await run(flow, make=make)
     assert codes_of(calm) <= {flow.usual}, codes_of(calm)
     points: dict[str, int] = {}
     failures = []
@@ -57,13 +81,12 @@ async def test_every_crash_point(name: str, record_property: Record) -> None:
         steps = next((one.steps for one in calm.all if one.name == target and one.steps), [])
         assert steps, f"{target} has no steps"
         for index, step in enumerate(steps):
-            for how in HOWS:
-                where = f"{name}: {target} step {index} {step}, {how}"
-                problem = await _problem(flow, target, Fault(index, how))
+            for how in hows:
+                problem = await _problem(flow, target, Fault(index, how), make)
                 points[target] = points.get(target, 0) + 1
                 if problem:
-                    failures.append(f"{where}: {problem}")
-    record_property("crash points", ("memory", name, points))
+                    failures.append(f"{flow.name}: {target} step {index} {step}, {how}: {problem}")
+    record_property("crash points", (kind, flow.name, points))
     assert not failures, f"{len(failures)} of {sum(points.values())}:\n" + "\n".join(failures)
 
 
@@ -81,9 +104,9 @@ async def test_every_step_of_the_port_is_a_crash_point() -> None:
     assert steps - made <= NOT_IN_A_FLOW, sorted(steps - made - NOT_IN_A_FLOW)
 
 
-async def _problem(flow: Flow, target: str, fault: Fault) -> str:
+async def _problem(flow: Flow, target: str, fault: Fault, make: Callable[[], Stage]) -> str:
     try:
-        world = await run(flow, target, fault)
+        world = await run(flow, target, fault, make)
     except AssertionError as error:
         return str(error) or repr(error)
     told: set[str] = codes_of(world)
