@@ -91,7 +91,7 @@ async def enumerate_points(
 
 
 #: written by admins, or read by people: no flow of a message depends on them
-NOT_IN_A_FLOW = {"dead_letters", "read_events", "record", "set_meta", "now_ms"}
+NOT_IN_A_FLOW = {"worker_silence_ms", "dead_letters", "read_events", "record", "set_meta", "now_ms"}
 
 
 async def test_every_step_of_the_port_is_a_crash_point() -> None:
