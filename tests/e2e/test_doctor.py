@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import shlex
 
 import pytest
 import redis
@@ -36,6 +37,18 @@ async def test_a_running_env_passes_and_a_broken_one_does_not(server: PrivateSer
     assert lines[at + 1].strip() == "-> redis-cli CONFIG SET maxmemory-policy noeviction"
     assert done.returncode == 1
     assert done.stderr.decode().endswith(": fail\n")
+
+
+@pytest.mark.leaves(r"(?s:.*)")
+def test_what_others_have_named_steers_neither_terminal_nor_shell(server: PrivateServer) -> None:
+    with redis.Redis.from_url(server.url) as client:
+        client.set("reach:{dev.0}:x\n\x1b[2Jok    keys'; rm -rf ~", 1)
+    done = reach("doctor", "--redis-url", server.url)
+    at = next(line for line in done.stdout.decode().split("\n") if line.startswith("fail  keys"))
+    assert "reach:{dev.0}:x\\n\\x1b[2Jok    keys'; rm -rf ~ no row" in at
+    helps = done.stdout.decode().split("\n")[done.stdout.decode().split("\n").index(at) + 1]
+    assert shlex.split(helps)[-1] == "reach:{dev.0}:x\\n\\x1b[2Jok    keys'; rm -rf ~"
+    assert b"\x1b" not in done.stdout
 
 
 def test_a_server_that_cannot_be_used_is_69(server: PrivateServer) -> None:

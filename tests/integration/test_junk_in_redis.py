@@ -81,6 +81,15 @@ async def test_names_that_are_no_text_are_read_around(backend: RedisBackend, raw
     assert (await backend.due(0)).more is False
 
 
+@pytest.mark.leaves(r"reach:\{dev\}:.*")
+async def test_a_beat_at_no_moment_hides_no_other_beat(backend: RedisBackend, raw: redis.asyncio.Redis) -> None:
+    await raw.zadd(KEYS.beats(), {"a1/i1": 3, "a1/i2": "inf", "a2/i1": "-inf"})
+    _, beats = await backend.registration("a1")
+    assert beats == {"i1": 3, "i2": 0}
+    assert {(last.instance_id, last.at_ms) for last in (await backend.last_beats(0))[1]} == {("i1", 3), ("i2", 0)}
+    assert sorted(await backend.overdue_beats(5)) == [("a1", "i1", 3), ("a2", "i1", 0)]
+
+
 @pytest.mark.leaves(r"reach:\{dev\}:.*", r"reach:\{dev\.0\}:.*")
 async def test_junk_at_every_door_brings_nobody_down(redis_url: str, raw: redis.asyncio.Redis) -> None:
     """A reference to a record that is none, and a name whose registration is none: the next message is served all the same."""

@@ -8,7 +8,7 @@ from reach.backend.bounds import MAX_MAIL
 from reach.backend.connection import Reply
 from reach.backend.keys import GROUP_REGISTRARS
 from reach.backend.redis_backend.side import Side
-from reach.backend.redis_backend.streams import LOST, Entry, code_of, pairs_of, text_of
+from reach.backend.redis_backend.streams import LOST, Entry, code_of, moment_of, pairs_of, text_of
 from reach.backend.scripts import script
 from reach.backend.steps import BeatResult, Change, LastBeat, RegisterResult, Snapshot
 from reach.errors import BackendError
@@ -97,7 +97,7 @@ class RegistrySide(Side):
             for member, score in pairs_of(flat).items():
                 name = text_of(member)
                 if name.startswith(prefix):
-                    beats[name.removeprefix(prefix)] = int(float(score))
+                    beats[name.removeprefix(prefix)] = moment_of(score)
             if cursor == b"0":
                 return stored, beats
 
@@ -161,7 +161,7 @@ class RegistrySide(Side):
             values = await self._healing(load, "hash", "HMGET", load, *page)
             for member, value in zip(page, values or [None] * len(page), strict=True):
                 agent_id, _, instance_id = text_of(member).rpartition("/")
-                found.append(LastBeat(agent_id, instance_id, int(float(scores[member])), value or b"{}"))
+                found.append(LastBeat(agent_id, instance_id, moment_of(scores[member]), value or b"{}"))
         return int(time[0]) * 1000 + int(time[1]) // 1000, found
 
     async def overdue_beats(self, before_ms: int) -> list[tuple[str, str, int]]:
@@ -172,7 +172,7 @@ class RegistrySide(Side):
         found = []
         for member, score in pairs_of(flat or []).items():
             agent_id, _, instance_id = text_of(member).rpartition("/")
-            found.append((agent_id, instance_id, int(float(score))))
+            found.append((agent_id, instance_id, moment_of(score)))
         return found
 
     async def set_meta(self, kind: Literal["meta", "routes", "types"], name: str, value: bytes | None) -> None:

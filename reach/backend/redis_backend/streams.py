@@ -1,5 +1,6 @@
 """Streams as reach reads them: groups that come back by themselves, entries without a body, replies of every server version."""
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -65,6 +66,12 @@ def pairs_of(flat: Iterable[Any]) -> dict[bytes, Any]:
     """A flat list of names and values (HGETALL, WITHSCORES) as a dict."""
     each = iter(flat)
     return dict(zip(each, each, strict=True))
+
+
+def moment_of(score: bytes) -> int:
+    """A score as a moment in ms. Anybody may have written it: what is infinite is no moment, and as long ago as can be."""
+    value = float(score)
+    return int(value) if math.isfinite(value) else 0
 
 
 class Streams:

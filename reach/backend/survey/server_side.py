@@ -6,14 +6,13 @@ from typing import Any
 
 from reach.backend.connection import Link, Reply
 from reach.backend.keys import KeySpace
-from reach.backend.redis_backend.streams import pairs_of, text_of
+from reach.backend.redis_backend.streams import moment_of, pairs_of, text_of
 from reach.backend.scripts import all_scripts, script
 from reach.backend.survey.facts import AgentRecords, ServerFacts
 from reach.errors import BackendDenied, BackendError, BackendUnavailable, ScriptFailed
 
 PINGS = 10
 PAGE = 500
-FAR_MS = 10**15
 TOMBSTONE = b'{"gone_at":'
 
 
@@ -106,12 +105,6 @@ async def try_steps(asking: Asking, keys: KeySpace) -> tuple[tuple[str, str], ..
 
 def _said(error: BackendError) -> str:
     return str(error.details.get("reply", error.message)).partition(": ")[2] or error.message
-
-
-def moment_of(score: bytes) -> int:
-    """A score as ms. Anybody may have written it: infinite is as far away as a moment can be."""
-    value = float(score)
-    return int(max(-FAR_MS, min(FAR_MS, value))) if value == value else 0  # noqa: PLR0124 - NaN is not itself
 
 
 async def read_records(asking: Asking, keys: KeySpace) -> AgentRecords:

@@ -8,7 +8,7 @@ from reach import ids
 from reach.backend.connection import Reply
 from reach.backend.key_faults import fault_of, row_of
 from reach.backend.keys import GROUP_AGENT, GROUP_REGISTRARS, GROUP_ROUTERS, LANES, KeySpace
-from reach.backend.redis_backend.streams import entries_of, pairs_of, text_of
+from reach.backend.redis_backend.streams import entries_of, moment_of, pairs_of, text_of
 from reach.backend.survey.facts import (
     HOLDER_LATE_MS,
     MAX_KEYS,
@@ -20,7 +20,7 @@ from reach.backend.survey.facts import (
     StreamFacts,
     Stuck,
 )
-from reach.backend.survey.server_side import Asking, moment_of
+from reach.backend.survey.server_side import Asking
 
 SCAN_PAGE = 1_000
 

@@ -47,9 +47,9 @@ def doctor(redis_url: str, env: str, form: str) -> int:
     status = worst(findings)
     if form == "json":
         told = {"env": env, "url": safe_url(redis_url), "status": status, "checks": findings}
-        click.echo(edge.as_json(told))
+        edge.data(edge.as_json(told))
     else:
-        click.echo("\n".join(map(_shown, findings)))
+        edge.show("\n".join(map(_shown, findings)))
         edge.say(f"env {env} at {safe_url(redis_url)}: {status}")
     return edge.FAILED if status == "fail" else edge.OK
 
@@ -61,5 +61,10 @@ def examine(seen: Survey) -> list[Finding]:
 
 
 def _shown(finding: Finding) -> str:
-    line = f"{finding.status:<5} {finding.check:<11} {finding.says}"
-    return line + (f"\n{'':<17} -> {finding.helps}" if finding.helps else "")
+    """For people. What others have named must not look like a line of ours."""
+    line = f"{finding.status:<5} {finding.check:<11} {_on_one_line(finding.says)}"
+    return line + (f"\n{'':<17} -> {_on_one_line(finding.helps)}" if finding.helps else "")
+
+
+def _on_one_line(text: str) -> str:
+    return text.replace("\n", "\\n")

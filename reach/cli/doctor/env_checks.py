@@ -1,5 +1,7 @@
 """Checks of an env: its keys, settings, agents and workers."""
 
+from shlex import quote
+
 from reach import ids
 from reach.backend.bounds import SETTINGS
 from reach.backend.keys import GROUP_ROUTERS
@@ -19,7 +21,8 @@ def keys(survey: Survey) -> Finding:
     facts = survey.keys
     assert facts is not None
     faults = [
-        Fault("fail", f"{key} {wrong}", f"redis-cli TYPE '{key}'; redis-cli DEL '{key}'") for key, wrong in facts.faults
+        Fault("fail", f"{key} {wrong}", f"redis-cli TYPE {quote(key)}; redis-cli DEL {quote(key)}")
+        for key, wrong in facts.faults
     ]
     if not facts.whole:
         faults.append(Fault("warn", f"only {facts.count} keys were looked at; there are more"))
@@ -141,7 +144,9 @@ def groups(survey: Survey) -> Finding:
             says = f"{door.key} has no group {door.group}: nobody reads its {door.length} entries"
             faults.append(
                 Fault(
-                    "fail", says, f"reach-worker run (makes it), or redis-cli XGROUP CREATE '{door.key}' {door.group} 0"
+                    "fail",
+                    says,
+                    f"reach-worker run (makes it), or redis-cli XGROUP CREATE {quote(door.key)} {door.group} 0",
                 )
             )
         elif door.type == "none" and door.group == GROUP_ROUTERS:
@@ -172,7 +177,7 @@ def inboxes(survey: Survey) -> Finding:
                 Fault(
                     "fail",
                     f"{inbox.key} has no group {inbox.group}: {inbox.agent_id} cannot take from it",
-                    f"redis-cli XGROUP CREATE '{inbox.key}' {inbox.group} 0",
+                    f"redis-cli XGROUP CREATE {quote(inbox.key)} {inbox.group} 0",
                 )
             )
         elif inbox.length >= most:

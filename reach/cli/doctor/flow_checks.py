@@ -1,6 +1,7 @@
 """Checks of what is under way: doors, due, holders, dead letters, ids."""
 
 from collections.abc import Iterator
+from shlex import quote
 
 from reach.backend.survey import Partition, StreamFacts, Survey
 from reach.cli.doctor.finding import Fault, Finding, judged, spoken_ms
@@ -122,6 +123,10 @@ def stream_ids(survey: Survey) -> Finding:
         if ahead_ms > AHEAD_MS:
             says = f"{stream.key} has had the id {stream.last_id[0]}-{stream.last_id[1]}, {spoken_ms(ahead_ms)} ahead of the clock"
             faults.append(
-                Fault("fail", says, f"{RUN} (heals it), or redis-cli XSETID '{stream.key}' {now_ms}-0 once it is empty")
+                Fault(
+                    "fail",
+                    says,
+                    f"{RUN} (heals it), or redis-cli XSETID {quote(stream.key)} {now_ms}-0 once it is empty",
+                )
             )
     return judged("ids", faults, "no entry id lies in the future")
