@@ -4,7 +4,7 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, Self, TypeVar, cast
+from typing import Any, Protocol, Self, TypeVar, cast, runtime_checkable
 
 from reach.clock import Clock, SystemClock
 from reach.errors import BackendError, ReachError
@@ -38,6 +38,45 @@ class Service(Protocol):
     async def run_once(self) -> Report:
         """Do what is due now and say what was done. Cancelling is safe: every step of it is atomic."""
         ...
+
+
+@runtime_checkable
+class Interruptible(Protocol):
+    """A service whose run may be long because it waits."""
+
+    def interrupt(self) -> None:
+        """End the wait, now and whenever one begins after this: the service is to stop."""
+        ...
+
+
+class Wait:
+    """The wait in which a service blocks, and which `end` cuts short. For one event loop."""
+
+    def __init__(self) -> None:
+        self._over = False
+        self._scope: asyncio.Timeout | None = None
+
+    def end(self) -> None:
+        """No wait any more: not this one, and none that begins later. Twice is once."""
+        self._over = True
+        if self._scope is not None:
+            self._scope.reschedule(asyncio.get_running_loop().time())
+
+    async def on(self, run: Coroutine[Any, Any, T]) -> T | None:
+        """What it brings; None: it was cut short, as by a cancellation, and what it was about to bring may be lost on the way."""
+        if self._over:
+            run.close()
+            return None
+        scope = self._scope = asyncio.timeout(None)
+        try:
+            async with scope:
+                return await run
+        except TimeoutError:
+            if scope.expired():
+                return None
+            raise
+        finally:
+            self._scope = None
 
 
 @dataclass
@@ -142,9 +181,14 @@ class Supervisor:
     async def stop(self, drain_ms: int = 10_000) -> bool:
         """Let the runs that are under way end, start none, and cancel what is left after `drain_ms`. True: nothing was cut off.
 
+        Whoever only waits is interrupted.
+
         Cancelling is safe: what is left is cancelled at once.
         """
         self._stopping = True
+        for service in self._services:
+            if isinstance(service, Interruptible):
+                service.interrupt()
         for task in tuple(self._sleeping):
             task.cancel()
         left: set[asyncio.Task[None]] = set(self._tasks)

@@ -46,6 +46,10 @@ class DueService:
             self._at_ms = at_ms
             self._moved.set()
 
+    def interrupt(self) -> None:
+        """Look now, and do not wait."""
+        self.nudge(0)
+
     async def run_once(self) -> Report:
         """Wait for the next moment that is known, 1 s at most, and do what is due in every partition. Cancelling is safe.
 

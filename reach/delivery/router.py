@@ -17,7 +17,7 @@ from reach.delivery.trail import Trail
 from reach.envelope.rules import partition_of
 from reach.errors import SERVER_ERRORS, BackendError, BackendUnavailable
 from reach.log import event_log
-from reach.service import Report
+from reach.service import Report, Wait
 
 log = event_log("reach.router")
 
@@ -69,10 +69,15 @@ class Router:
         self._block_ms = block_ms
         self._clock: Clock = clock or SystemClock()
         self._on_behalf = OnBehalf(backend, trail)
+        self._wait = Wait()
         self._claim_at_ms = 0
         self._unfinished = True  # a run that has not ended well: entries may be pending to this worker
         self._surprised = False  # and it was no fault of Redis
         self._alone: WorkEntry | None = None  # the only entry in hand; if it brings the run down, it is buried
+
+    def interrupt(self) -> None:
+        """Wait for no more work."""
+        self._wait.end()
 
     async def run_once(self) -> Report:
         """Read and apply. Cancelled: what was read stays pending and is claimed by somebody.
@@ -88,8 +93,10 @@ class Router:
             if was_unfinished:
                 done += await self._recover(carefully=was_surprised and was_unfinished)
             done += await self._claim()
-            entries = await self._backend.read_work(self._worker, self._partitions, self._max_batch, self._block_ms)
-            done += await self._serve(entries)
+            read = self._backend.read_work(self._worker, self._partitions, self._max_batch, self._block_ms)
+            entries = await self._wait.on(read)
+            # Cut short: what was read in that moment is pending to this worker.
+            done += await self._serve(entries) if entries is not None else await self._recover(carefully=False)
         except SERVER_ERRORS:
             self._surprised = False
             raise

@@ -18,7 +18,7 @@ from reach.errors import BackendError, ReachError, RecordError, RegistrationRefu
 from reach.log import event_log
 from reach.registry.removing import open_inboxes, remove_agent
 from reach.routing.agents import SUSPECT_MS
-from reach.service import Report
+from reach.service import Report, Wait
 
 log = event_log("reach.registry")
 
@@ -70,13 +70,21 @@ class Registrar:
         self._backend = backend
         self._on_cancelled = on_cancelled
         self._worker = worker
+        self._wait = Wait()
         self._in_hand = ""  # the entry that is being handled; if it brings the run down, it is given up
+
+    def interrupt(self) -> None:
+        """Wait for nothing to come."""
+        self._wait.end()
 
     async def run_once(self) -> Report:
         """Handle what has come, or wait a second for something to come."""
         counts: dict[str, int] = {}
         culprit, self._in_hand = self._in_hand, ""
-        for entry_id, data in await self._backend.read_control(self._worker, BLOCK_MS):
+        entries = await self._wait.on(self._backend.read_control(self._worker, BLOCK_MS))
+        if entries is None:  # cut short: what was read in that moment is pending to this worker
+            entries = await self._backend.read_control(self._worker, 0)
+        for entry_id, data in entries:
             if entry_id == culprit:  # it brought the last run down, and would stop all others for ever
                 log.error("given up", extra={"entry": entry_id})
                 await self._backend.finish_control(entry_id)

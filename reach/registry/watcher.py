@@ -10,7 +10,7 @@ from reach.errors import BackendError
 from reach.log import event_log
 from reach.registry.grace import STEP_MS, Grace
 from reach.routing.index import CapabilityIndex
-from reach.service import Report
+from reach.service import Report, Wait
 
 POLL_MS = 1_000
 #: After a FLUSHALL agents come back within two seconds, those without the SDK with their next beat but one at the latest.
@@ -57,6 +57,7 @@ class Watcher:
         self._cursor: str | None = None
         self._version = 0
         self._loading = asyncio.Lock()
+        self._wait = Wait()
         self._now_ms = 0
         self._looked_at_ms = 0  # of our own clock
 
@@ -76,6 +77,10 @@ class Watcher:
         """
         return self._now_ms + self._clock.monotonic_ms() - self._looked_at_ms
 
+    def interrupt(self) -> None:
+        """Wait for no more changes."""
+        self._wait.end()
+
     async def run_once(self) -> Report:
         """Wait for changes, at most until the next poll of the beats, and take them in."""
         try:
@@ -83,7 +88,10 @@ class Watcher:
                 return await self._load()
             asked = self._cursor
             wait_ms = POLL_MS - (self._clock.monotonic_ms() - self._looked_at_ms)
-            took = await self._follow(asked, await self._backend.changes(asked, max(wait_ms, 1)))
+            changes = await self._wait.on(self._backend.changes(asked, max(wait_ms, 1)))
+            if changes is None:
+                return {}
+            took = await self._follow(asked, changes)
             if self._clock.monotonic_ms() - self._looked_at_ms >= POLL_MS:
                 took["beats"] = await self._poll(self._now_ms - OVERLAP_MS)
                 took["forgotten"] = self.index.forget_silent(self._now_ms)

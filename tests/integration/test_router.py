@@ -1,6 +1,8 @@
 """The router on every place: what becomes of a message, of a leg that comes back, and of work that another router left lying."""
 
+import asyncio
 import json
+import time
 import uuid
 from typing import Any
 
@@ -319,6 +321,19 @@ async def test_an_envelope_in_the_wrong_partition_is_sent_back(place: Place) -> 
         assert {receipt["code"] for receipt in receipts} == {"envelope.wrong_partition"}
         assert len({receipt["details"]["partition"] for receipt in receipts}) == 1
         await spine.quiet()
+
+
+async def test_an_idle_router_stops_at_once_and_leaves_nothing_pending(place: Place) -> None:
+    backend = await place.connect()
+    async with Spine(place, backend) as spine:
+        await spine.quiet()
+        sending = [asyncio.create_task(spine.send(envelope())) for _ in range(20)]
+        began = time.monotonic()
+        assert await spine.supervisor.stop(5_000) is True
+        assert time.monotonic() - began < 0.3
+        await asyncio.gather(*sending)
+    for key in KEYS.work(0):
+        assert await place.pending(key, "routers") == []
 
 
 @pytest.mark.parametrize("door", ["ingress", "receipts", "again"])

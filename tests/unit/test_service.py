@@ -9,7 +9,7 @@ import pytest
 
 from reach.clock import Cancel
 from reach.errors import BackendDenied, BackendUnavailable
-from reach.service import MAX_PAUSE_MS, Report, Supervisor, Tasks, pause_ms, until_open
+from reach.service import MAX_PAUSE_MS, Report, Supervisor, Tasks, Wait, pause_ms, until_open
 from tests.manual_clock import ManualClock
 
 
@@ -236,3 +236,51 @@ async def test_a_wait_that_is_cancelled_leaves_nothing_behind() -> None:
     with pytest.raises(asyncio.CancelledError):
         await waiting
     assert clock.waiting == 0
+
+
+# ---------------------------------------------------------------- waits that can be cut short
+class Blocking:
+    name = "blocking"
+    interval_ms = 0
+
+    def __init__(self) -> None:
+        self.wait = Wait()
+        self.brought: list[object] = []
+
+    def interrupt(self) -> None:
+        self.wait.end()
+
+    async def run_once(self) -> Report:
+        self.brought.append(await self.wait.on(asyncio.Event().wait()))
+        return {}
+
+
+async def test_a_service_that_only_waits_is_interrupted_and_not_cut_off() -> None:
+    service = Blocking()
+    supervisor = Supervisor([service])
+    supervisor.start()
+    await turns()
+    assert await supervisor.stop(drain_ms=60_000) is True
+    assert service.brought == [None]
+    await service.run_once()  # a wait that begins after the end is none
+    assert service.brought == [None, None]
+
+
+async def test_a_wait_brings_what_it_waits_for_and_raises_what_that_raises() -> None:
+    wait = Wait()
+
+    async def soon() -> str:
+        return "value"
+
+    assert await wait.on(soon()) == "value"
+
+    async def late() -> None:
+        raise TimeoutError("its own")
+
+    with pytest.raises(TimeoutError, match="its own"):
+        await wait.on(late())
+    waiting = asyncio.create_task(wait.on(asyncio.Event().wait()))
+    await turns()
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
