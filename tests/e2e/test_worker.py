@@ -105,6 +105,29 @@ def test_what_a_killed_router_held_is_served_by_another(client: Wire, start_work
     assert second.drain()[0] == 0
 
 
+def test_every_message_ends_when_all_agents_and_all_routers_but_one_are_gone(
+    client: Wire, start_worker: StartWorker
+) -> None:
+    """Taken by one who is dead, undelivered in his inbox, asked for by nobody who lives: each by its own deadline."""
+    workers = [start_worker("--worker-id", f"w{n}").wait_ready() for n in range(3)]
+    agent = PlainAgent(client, "plain-refund")  # registers and never beats again
+    agent.register("refund")
+    sender = Sender(client)
+    patience = {"timeouts": {"total_ms": 4_000}}
+    taken = sender.send(**patience)
+    _, fields = agent.take()
+    assert fields["m"] == taken
+    queued = [sender.send(**patience) for _ in range(5)]
+    lonely = sender.send("capability:nobody-has-it", **patience)
+    for gone in workers[:2]:
+        gone.signal(signal.SIGKILL)
+    ends = {msg_id: sender.receipt(msg_id, within_s=6) for msg_id in (taken, *queued, lonely)}
+    assert {ends[msg_id]["code"] for msg_id in (taken, *queued)} == {"timeout.total"}
+    assert ends[taken]["status"] == "retryable"
+    assert ends[lonely]["code"] == "route.not_found"
+    assert client("ZCARD", f"{T}due") == 0
+
+
 def test_a_worker_with_the_id_of_a_killed_one_goes_on_at_once(client: Wire, start_worker: StartWorker) -> None:
     start_worker("--worker-id", "w1").wait_ready().signal(signal.SIGKILL)
     sender = Sender(client)
