@@ -3,6 +3,7 @@
 import json
 import signal
 import uuid
+from typing import Any
 
 import pytest
 
@@ -113,7 +114,7 @@ def test_every_message_ends_when_all_agents_and_all_routers_but_one_are_gone(
     agent = PlainAgent(client, "plain-refund")  # registers and never beats again
     agent.register("refund")
     sender = Sender(client)
-    patience = {"timeouts": {"total_ms": 4_000}}
+    patience: dict[str, Any] = {"timeouts": {"total_ms": 4_000}}
     taken = sender.send(**patience)
     _, fields = agent.take()
     assert fields["m"] == taken
