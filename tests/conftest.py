@@ -33,7 +33,7 @@ _THREADS_OF_OTHERS = ("asyncio_", "ThreadPoolExecutor", "pytest", "Dummy", "exec
 
 
 #: what measures time or starts many processes: never two of these at once, or one would see the load of the other
-_ALONE = ("e2e", "chaos", "faults", "integration")
+_ALONE = ("bugs", "e2e", "chaos", "faults", "integration")
 #: but what moves its own clock measures nothing
 _OWN_CLOCK = ("test_crash_points.py",)
 
