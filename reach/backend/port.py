@@ -113,6 +113,7 @@ class Backend(Protocol):
     async def cancel(self, partition: int, msg_id: str, sender: str, round: int, tomb_ms: int) -> CancelResult:
         """End every open leg with one `cancelled` receipt, or leave a tombstone for max(tomb_ms, 60 s), the sender's own.
 
+        A record that a greater round could open again keeps the cancel of that round, for at least as long, as a tombstone would.
         Again: `ended` or `tombstone`.
         """
         ...

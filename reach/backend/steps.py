@@ -181,6 +181,7 @@ class DueReport(msgspec.Struct, frozen=True):
 class CancelResult(msgspec.Struct, frozen=True):
     """closed: legs that this call ended. what: cancelled | tombstone | ended | denied | newer (a greater round).
 
+    tombstone: nothing of that round has come; its send, and those of lower rounds, will be answered as cancelled.
     denied: the message is another sender's, or has not come and eight others have a tombstone for it.
     """
 

@@ -51,6 +51,7 @@ class Head(
         "mailboxes": "rt",
         "members": "j",
         "tombstones": "tomb",
+        "stopped": "sp",
         "accepted_at_ms": "at",
         "first_at_ms": "fa",
         "total_at_ms": "ta",
@@ -78,6 +79,7 @@ class Head(
     form: int = 1
     #: sender -> the round up to which it cancelled the message before it came; nothing else is known of such a message
     tombstones: dict[str, int] = {}
+    stopped: int = 0  # the greatest round whose cancel came before its send, when a lower one had ended retryable
     accepted_at_ms: int = 0
     first_at_ms: int = 0  # the first hand-over must have happened by then
     total_at_ms: int = 0

@@ -2,7 +2,7 @@
 
 import pytest
 
-from reach.backend.steps import Plan
+from reach.backend.steps import CancelResult, Plan
 from reach.envelope.ledger import LegState
 from tests.contract.drive import AGENT, BOX, TO_AGENT, Drive, core, failure, new_id, retryable, success
 from tests.contract.places import KEYS
@@ -171,3 +171,90 @@ async def test_a_broadcast_that_found_nobody_is_fanned_out_anew(drive: Drive) ->
         (taken,) = await drive.take(agent=agent)
         assert await drive.settle_as(agent, taken, success()) == "done"
     assert {each["round"] for each in await drive.receipts()} == {2}
+
+
+# ---------------------------------------------------------------- a cancel that comes before its round
+
+
+async def stop(drive: Drive, msg_id: str, round_: int, sender: str = "sender-1", tomb_ms: int = 0) -> CancelResult:
+    return await drive.backend.cancel(0, msg_id, sender, round_, tomb_ms)
+
+
+async def test_a_cancel_that_overtakes_the_send_of_its_round_answers_it(drive: Drive) -> None:
+    msg_id = await ended(drive)
+    assert await stop(drive, msg_id, 2) == CancelResult("tombstone", 0)
+    assert await stop(drive, msg_id, 2) == CancelResult("tombstone", 0)
+    await drive.backend.keep_mailbox("second", [0])
+    _, result = await drive.send(msg_id=msg_id, round=2, reply_to="second")
+    assert (result.verdict, result.known) == ("done", "tombstone")
+    receipt = await drive.receipt("second")
+    told = (receipt["status"], receipt["code"], receipt["round"], receipt["attempts"], receipt["stored"])
+    assert told == ("failed", "cancelled", 2, 0, False)
+    assert await drive.inbox() == []
+    assert await drive.place.due() == {}
+    assert await drive.place.type_of(KEYS.envelope(0, msg_id)) == "none"
+    assert (await stop(drive, msg_id, 2)).what == "ended"
+    assert (await drive.send(msg_id=msg_id, round=3))[1].known == "duplicate"  # as after any tombstone
+
+
+async def test_a_lower_round_than_the_cancelled_one_is_answered_and_a_greater_one_runs(drive: Drive) -> None:
+    lower, greater = await ended(drive), await ended(drive)
+    for msg_id in (lower, greater):
+        assert (await stop(drive, msg_id, 3)).what == "tombstone"
+        assert (await stop(drive, msg_id, 2)).what == "tombstone"  # takes nothing back
+    assert (await drive.send(msg_id=lower, round=2))[1].known == "tombstone"
+    assert (await drive.send(msg_id=greater, round=4))[1].known == ""
+    assert (await drive.taken()).msg_id == greater
+    assert (await drive.head(greater)).stopped == 0
+
+
+async def test_a_cancel_of_the_ended_round_and_of_what_cannot_run_again_finds_it_ended(drive: Drive) -> None:
+    msg_id = await ended(drive)
+    assert await stop(drive, msg_id, 1) == CancelResult("ended", 0)
+    assert (await drive.send(msg_id=msg_id, round=2))[1].known == ""
+    assert (await drive.taken()).msg_id == msg_id
+    for answer in (success(), failure()):
+        taken = await drive.running()
+        await drive.settle(taken, answer)
+        assert await stop(drive, taken.msg_id, 2) == CancelResult("ended", 0)
+
+
+async def test_a_stranger_stops_no_round(drive: Drive) -> None:
+    msg_id = await ended(drive)
+    assert await stop(drive, msg_id, 2, "sender-2") == CancelResult("denied", 0)
+    assert (await drive.send(msg_id=msg_id, round=2))[1].known == ""
+
+
+async def test_a_cancelled_round_is_known_as_long_as_a_tombstone(drive: Drive) -> None:
+    short, long = await ended(drive, total_ms=1_000), await ended(drive, total_ms=1_000)
+    before = await drive.place.ttl_ms(KEYS.message(0, short))
+    await stop(drive, short, 2)
+    await stop(drive, long, 2, tomb_ms=300_000)
+    await stop(drive, long, 2)
+    assert before - 5_000 < await drive.place.ttl_ms(KEYS.message(0, short)) <= before + 5_000
+    assert 295_000 < await drive.place.ttl_ms(KEYS.message(0, long)) <= 300_000
+
+
+async def test_of_a_broadcast_a_cancel_ends_the_open_legs_and_stops_what_has_ended_retryable(drive: Drive) -> None:
+    for agent in ("a2", "a3"):
+        await drive.backend.open_inbox(0, agent)
+    three = (Plan("deliver", AGENT), Plan("deliver", "a2"), Plan("deliver", "a3"))
+    msg_id = await drive.sent(*three, scope="all")
+    for agent, answer in ((AGENT, success()), ("a2", retryable())):
+        (taken,) = await drive.take(agent=agent)
+        assert await drive.settle_as(agent, taken, answer) == "done"
+    assert (await drive.decide(await drive.asked_again(), FINISH)).verdict == "done"
+    await drive.mail()
+    assert await stop(drive, msg_id, 2) == CancelResult("cancelled", 1)
+    assert [(each["leg"], each["code"]) for each in await drive.receipts()] == [(2, "cancelled")]
+    _, result = await drive.send(*three, msg_id=msg_id, scope="all", round=2)
+    assert (result.verdict, result.known) == ("done", "tombstone")
+    assert [len(await drive.inbox(agent)) for agent in (AGENT, "a2", "a3")] == [0, 0, 0]
+    told = [(each["leg"], each["code"], each["target_agent"], each["stored"]) for each in await drive.receipts()]
+    assert told == [
+        (1, "cancelled", "a2", False),
+        (0, "ok", AGENT, True),
+        (2, "cancelled", "a3", True),
+    ]
+    assert (await drive.head(msg_id)).open == 0
+    assert await drive.place.due() == {}

@@ -111,11 +111,13 @@ def cancel(p: Partition, sender: int, round: int) -> str:
         return "denied"
     if head.round > round and p.on("cancel round"):
         return "newer"
-    if not any(leg.state in OPEN for leg in p.legs):
-        return _cancel_ahead(p, head, sender, round)
+    is_open = any(leg.state in OPEN for leg in p.legs)
     for n, leg in enumerate(p.legs):
         if leg.state in OPEN:
             p.close(n, CANCELLED)
+    ahead = _cancel_ahead(p, head, round)
+    if not is_open:
+        return _accepted(p, sender, round, "tombstone") if ahead else "ended"
     if head.sender != sender:
         p.blame("somebody else cancels a message")
     if head.round > round:
@@ -123,14 +125,13 @@ def cancel(p: Partition, sender: int, round: int) -> str:
     return _accepted(p, sender, round, "cancelled")
 
 
-def _cancel_ahead(p: Partition, head: Head, sender: int, round: int) -> str:
-    """The record has ended; the send of a greater round may still be on its way, and would open it again."""
+def _cancel_ahead(p: Partition, head: Head, round: int) -> bool:
+    """The send of a greater round may still be on its way, and would open again what has ended retryable."""
     if round <= head.round or not any(leg.retryable for leg in p.legs):
-        return "ended"
+        return False
     if p.on("cancel ahead"):
         p.head = head._replace(stopped=max(head.stopped, round))
-        return _accepted(p, sender, round, "tombstone")
-    return _accepted(p, sender, round, "ended")
+    return True
 
 
 def _accepted(p: Partition, sender: int, round: int, verdict: str) -> str:

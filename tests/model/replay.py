@@ -289,6 +289,7 @@ class Replay:
             assert bool(record.head.tombstones) == bool(head.tombs), self._story("tombstones differ")
             if not head.tombs:
                 assert record.head.round == head.round, self._story("rounds differ")
+                assert record.head.stopped == head.stopped, self._story("the cancelled rounds differ")
                 assert len(record.head.mailboxes) == len(head.boxes), self._story("reply_to differ")
                 for n, leg in enumerate(world.legs):
                     self._compare_leg(n, leg, record.legs[n])

@@ -108,6 +108,16 @@ SCENARIOS = (
         instances=1,
     ),
     Setting(
+        "broadcast rounds",
+        "a cancel of the second round, before and after the first has ended, in part or in whole",
+        _kinds("another caller, cancel, cancel round 2, XADD doubled, total, router slow"),
+        3,
+        broadcast=True,
+        agents=2,
+        instances=1,
+        sends=(Send(), ROUND_2),
+    ),
+    Setting(
         "large broadcast",
         "the same, with the bytes in env and not in the entries",
         _kinds("router dies, agent dies, agent stops, retryable, cancel, reply of take lost, env lost, inbox lost"),

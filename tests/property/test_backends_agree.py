@@ -194,7 +194,16 @@ def second_round(message: int, scope: str, taken: bool) -> list[Move]:
     return [*begin, move("send", message, plans[:1], scope, "b2", "s1", "round", False), *takes]
 
 
+def stopped_round(message: int, scope: str, round_: int) -> list[Move]:
+    """A message runs out of time, its next round is cancelled, and the send of that round comes."""
+    plans = [plan_of("deliver", "a1"), plan_of("deliver", "a2")]
+    begin = [move("send", message, plans, scope, "b1", "s1", "short", False), move("take", "a1", "i1", 3, None)]
+    stop = [*live(5, None), move("cancel", message, "s1", round_)]
+    return [*begin, *stop, move("send", message, plans[:1], scope, "b2", "s1", "round", False)]
+
+
 stories = st.one_of(
+    st.builds(stopped_round, messages, st.sampled_from(("one", "all")), st.sampled_from((1, 2, 2))),
     st.builds(second_round, messages, st.sampled_from(("one", "all")), st.booleans()),
     st.builds(moving, messages),
     st.builds(losing, messages, st.booleans(), st.one_of(st.none(), st.just(0))),

@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
--- Ends every open leg with one `cancelled` receipt; without a record leaves a tombstone that answers the first send.
+-- Ends every open leg with one `cancelled` receipt; what has yet to come, the message or its next round, meets a tombstone.
 -- KEYS due key reach:{T}:due, the one key that names the partition
 -- ARGV msg_id text the message
 -- ARGV sender text must be the record's; of a message that has not come at most 8 senders leave a tombstone, each for itself
 -- ARGV round integer nothing is done to a greater one
--- ARGV tomb_ms integer how long a tombstone stays, at least 60000
+-- ARGV tomb_ms integer how long a tombstone, or the record that keeps the round, stays at least; never under 60000
 -- RETURNS what (cancelled tombstone ended denied newer), legs closed
 -- REPEAT ended, or tombstone
 -- INCLUDE start
@@ -30,13 +30,19 @@ local H = r.head
 if H.tomb then return bury(H.tomb) end
 if H.s ~= sender then return {'denied', 0} end
 if (H.ro or 1) > round then return {'newer', 0} end
-local closed = 0
+local closed, opens = 0, false
 for l = 0, H.ls - 1 do
   local L = leg(r, l)
   if L and not L.fi then
     lapse(r, l, L, 'cancelled', 'cancelled', 'cancelled by its sender')
     closed = closed + 1
   end
+  opens = opens or (L and L.ss == 'retryable')
 end
-if closed > 0 then save(r) end
-return {closed > 0 and 'cancelled' or 'ended', closed}
+local ahead = opens and round > (H.ro or 1)
+-- What ended retryable a greater round would open again, and its send may be on its way: the record keeps the cancel.
+if ahead then H.sp = math.max(tonumber(H.sp) or 0, round) end
+local stays_ms = math.max(call('PTTL', r.key), tomb_ms)
+if ahead or closed > 0 then save(r) end
+if ahead then call('PEXPIRE', r.key, stays_ms, 'GT') end
+return {closed > 0 and 'cancelled' or (ahead and 'tombstone' or 'ended'), closed}

@@ -1,4 +1,4 @@
-"""cancel: ends every open leg, or leaves a tombstone that answers the first send."""
+"""cancel: ends every open leg, or leaves a tombstone that answers the first send, also that of a round to come."""
 
 from collections.abc import Mapping
 
@@ -26,10 +26,19 @@ def cancel(part: Partition, msg_id: str, sender: str, round_: int, tomb_ms: int)
     open_legs = record.open_legs()
     for number in open_legs:
         lapse_leg(part, msg_id, record, number, LegState.CANCELLED, "cancelled", "cancelled by its sender")
-    if not open_legs:
-        return CancelResult("ended")
-    part.save(msg_id, record)
-    return CancelResult("cancelled", len(open_legs))
+    # What ended retryable a greater round would open again, and the send of that round may be on its way.
+    ahead = round_ > head.round and any(leg.status == "retryable" for leg in record.legs.values())
+    if ahead:
+        record.change_head(stopped=max(head.stopped, round_))
+    key = part.keys.message(part.number, msg_id)
+    until_ms = max(part.now_ms + max(tomb_ms, MIN_TOMB_MS), part.store.expires_at_ms(key) or 0)
+    if ahead or open_legs:
+        part.save(msg_id, record)
+    if ahead:
+        part.store.expire_at(key, max(until_ms, part.expires_at_ms(record.head)))
+    if open_legs:
+        return CancelResult("cancelled", len(open_legs))
+    return CancelResult("tombstone" if ahead else "ended")
 
 
 def _bury(

@@ -75,7 +75,7 @@ def _refuse(part: Partition, decision: Refuse) -> RouteResult:
 
 
 def _send(part: Partition, decision: Send) -> RouteResult:
-    """A new message, a duplicate, a new round, or the send that meets the tombstone of its cancel."""
+    """A new message, a duplicate, a new round, or the send that its cancel has overtaken."""
     old = part.load(decision.msg_id)
     tombstones = old.head.tombstones if old is not None else {}
     old = old if not tombstones else None
@@ -96,16 +96,18 @@ def _send(part: Partition, decision: Send) -> RouteResult:
     record = MessageRecord(_timed(part, decision, len(openings), len(kept) or len(openings)), kept)
     part.drop_envelope(decision.msg_id)  # of a record that was forgotten: other content, maybe
     head = record.head
-    if head.round <= tombstones.get(head.sender, 0):  # what others had buried goes: the message is not theirs
-        for number in openings:
-            record.legs[number] = Leg(LegState.NEW)
+    hand = "0" if old is None else f"0-{head.round}"
+    # What others had buried goes: the message is not theirs.
+    stopped = tombstones.get(head.sender, 0) if old is None else old.head.stopped
+    if head.round <= stopped:
+        for number, opening in openings.items():
+            record.legs[number] = Leg(LegState.NEW, agent=opening.agent if number in kept else "", hand=hand)
             message = "cancelled before it was routed"
             lapse_leg(part, decision.msg_id, record, number, LegState.DONE, "cancelled", message)
         hands, known = [], "tombstone"
     else:
         if is_large(record, decision.envelope):
             part.keep_envelope(decision.msg_id, head, decision.envelope)
-        hand = "0" if old is None else f"0-{head.round}"
         hands, known = [_open(part, decision, record, n, opening, hand) for n, opening in openings.items()], ""
     part.save(decision.msg_id, record)
     if decision.notice and decision.reply_to:

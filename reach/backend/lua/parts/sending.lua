@@ -29,14 +29,16 @@ local function send(d, e)
   todo, H.ls = to_open(r, d, old)
   H.op = #todo
   call('DEL', r.key, P .. 'env:' .. d.m)
-  local cancelled = tomb and (H.ro or 1) <= (tonumber(tomb[H.s]) or 0) -- what others had buried goes: the message is not theirs
+  -- Cancelled before it came: by a tombstone of its sender (what others had buried goes: the message is not theirs), or in the record.
+  local stopped = tonumber(tomb and tomb[H.s] or (old and old.head.sp)) or 0
+  local cancelled = (H.ro or 1) <= stopped
   if r.all and #e * H.ls > 65536 and not cancelled then keep(r, e) end
   local out = {'done', cancelled and 'tombstone' or ''}
   for _, t in ipairs(todo) do
     -- In a new round the hand is a fresh token that no entry has: nothing of the former round matches it.
     local L = {st = 'new', h = old and '0-' .. H.ro or nil}
+    if t.a and t.a ~= '' and (r.legs[t.l] or not cancelled) then L.a = t.a end
     r.legs[t.l] = L
-    if t.a and t.a ~= '' and not cancelled then L.a = t.a end
     if cancelled then
       lapse(r, t.l, L, 'done', 'cancelled', 'cancelled before it was routed')
     elseif t.p then
