@@ -9,6 +9,8 @@ from reach import ids
 
 #: Entries of a mailbox. Its reader trims what it has read every 2 s; this bounds what one that does not read can pile up.
 MAX_MAIL = 10_000
+#: How much longer than the record the guard of an effect is kept: a round that opens at the record's end must still find it.
+ONCE_MS = 600_000
 DAY_MS = 24 * 3_600_000
 
 

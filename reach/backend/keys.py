@@ -48,7 +48,7 @@ TABLE: tuple[Row, ...] = (
     Row("share", "reach:{T}:share:<agent_id>", ("hash",), True, "while used", "scripts"),
     Row("session", "reach:{T}:session:<agent_id>:<order_key>", ("hash",), True, "bounded", "settle"),
     Row("blob", "reach:{T}:blob:<id>", ("string",), True, "as the record", "sender"),
-    Row("once", "reach:{T}:once:<msg_id>:<name>", ("string", "hash"), True, "as the record", "agents"),
+    Row("once", "reach:{T}:once:<msg_id>:<name>", ("hash",), True, "as the record, and 10 min", "agents"),
     Row("health", "reach:{T}:health", ("hash",), True, "1 h after the last write", "settle, due"),
     Row("tick", "reach:{T}:tick", ("hash",), False, "permanent", "due"),
     Row("dead", "reach:{T}:dead", ("stream",), False, "at most max_dead entries, dead_age_ms old", "scripts"),
@@ -132,6 +132,9 @@ class KeySpace:
 
     def part(self, partition: int, msg_id: str) -> str:
         return f"{self.partition_prefix(partition)}part:{msg_id}"
+
+    def once(self, partition: int, msg_id: str, name: str) -> str:
+        return f"{self.partition_prefix(partition)}once:{msg_id}:{name}"
 
     def tick(self, partition: int) -> str:
         return self.partition_prefix(partition) + "tick"

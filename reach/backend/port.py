@@ -17,6 +17,7 @@ from reach.backend.steps import (
     Decision,
     DueEvent,
     DueReport,
+    Guard,
     LastBeat,
     MailEntry,
     Plan,
@@ -44,6 +45,7 @@ __all__ = [
     "Decision",
     "DueEvent",
     "DueReport",
+    "Guard",
     "LastBeat",
     "MailEntry",
     "Plan",
@@ -201,6 +203,16 @@ class Backend(Protocol):
 
     async def progress(self, partition: int, msg_id: str, leg: int, hand: str, notice: bytes | None) -> bool:
         """A sign of life of the handler, fenced by hand; with `notice` (JSON) also one into the mailboxes. False: stale."""
+        ...
+
+    async def once_take(
+        self, partition: int, msg_id: str, leg: int, hand: str, name: str, owner: str, lease_ms: int
+    ) -> Guard:
+        """Ask for the guard of one effect, which only the leg's present holder gets. Again by its owner: renewed for `lease_ms`."""
+        ...
+
+    async def once_end(self, partition: int, msg_id: str, name: str, owner: str, value: bytes) -> bool:
+        """Write the result of the effect into its guard, or (b"") free it. False: another run has it. Again: the same answer."""
         ...
 
     # ---------------------------------------------------------------- registry

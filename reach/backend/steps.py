@@ -115,6 +115,18 @@ class Record(msgspec.Struct, frozen=True):
     now_ms: int = 0
 
 
+class Guard(msgspec.Struct, frozen=True):
+    """What a run is told of the guard of an effect.
+
+    mine: it has it for the lease · done: the effect is over, `value` is what was stored · taken: another run has it, for `wait_ms` yet ·
+    stale: the leg is not in the hands of the run that asks.
+    """
+
+    state: Literal["mine", "done", "taken", "stale"]
+    value: bytes = b""
+    wait_ms: int = 0
+
+
 class Taken(msgspec.Struct, frozen=True):
     """A message that this instance now runs. The caller counts its deadline from `total_at_ms - now_ms` on its own monotonic clock."""
 

@@ -42,6 +42,7 @@ class Context(Sending):
         alive: Callable[[bytes | None], Awaitable[None]],
         is_cancelled: Callable[[], bool],
         hold_until: Callable[[asyncio.Future[Any]], None],
+        once: Callable[[str, Callable[..., Any], tuple[Any, ...]], Awaitable[Any]],
     ) -> None:
         """Made by the agent for each run."""
         self._origin = origin
@@ -52,6 +53,7 @@ class Context(Sending):
         self._alive = alive
         self._is_cancelled = is_cancelled
         self.hold_until = hold_until
+        self._once = once
         self.msg_id: str = envelope.msg_id
         self.key: str = envelope.task
         self.attempt: int = taken.attempt
@@ -91,6 +93,35 @@ class Context(Sending):
             BackendError: It could not be told; the run goes on.
         """
         await self._alive(None)
+
+    async def once(self, name: str, function: Callable[..., Any], *args: Any) -> Any:
+        """Make an effect that must not be made again when this message comes again: book, charge, send a mail.
+
+        The first run that asks calls `function(*args)` (a coroutine function, or a plain one in a thread) and keeps what it returns
+        beside the message; every later run of the message, in any instance, is given that and calls nothing. A run that comes while
+        another one's effect is under way waits for it. An effect that has begun goes on to its end although its run is cancelled or
+        overdue, so that the next run knows what came of it. What `function` raises comes out of here and leaves the guard free.
+
+        It cannot promise that the effect happens only once: where a process dies, or is out of Redis's reach for 15 s, between the effect
+        and its keeping, the next run makes it again. So give the other side a key of yours as well where it takes one (`ctx.key`),
+        and let `function` do one thing. After an error, too, only `function` knows whether something has happened.
+
+        Args:
+            name: Of this effect, 1 to 64 of A-Z a-z 0-9 . _ -; unique within the message. In a broadcast each agent has its own.
+            function: What to call.
+            *args: What to call it with.
+
+        Returns:
+            The result as its JSON gives it back, read as the return annotation of `function`: the same for the first and all later runs.
+
+        Raises:
+            ValueError: The name breaks the grammar.
+            Reject: The effect was made, and its result cannot be kept: it is no JSON, or has over 64 KiB.
+            BodyError: What an earlier run has kept does not fit the return annotation of now.
+            BackendError: Redis cannot be asked; nothing was called.
+            asyncio.CancelledError: The message has gone to another run.
+        """
+        return await self._once(name, function, args)
 
     def _parent(self) -> Parent:
         envelope, taken = self._envelope, self._taken

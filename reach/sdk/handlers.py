@@ -1,10 +1,6 @@
 """The handlers of an agent: how their functions are read, which one a message goes to, and how one is called."""
 
-import asyncio
-import contextvars
-import functools
 import inspect
-import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, cast, get_type_hints
@@ -14,6 +10,7 @@ from reach.envelope.message import Envelope
 from reach.sdk.bodies import check_readable, decode_body
 from reach.sdk.context import Context
 from reach.sdk.declared import check_function, check_text
+from reach.sdk.threads import in_thread, is_async
 
 Function = Callable[..., Any]
 
@@ -91,18 +88,11 @@ def read_handler(
         schema=schema,
         body_kind=body_kind,
         takes=takes,
-        threaded=not _is_async(function),
+        threaded=not is_async(function),
         description=description or (inspect.getdoc(function) or "").partition("\n")[0],
         examples=tuple(examples),
         max_process_ms=max_process_ms,
     )
-
-
-def _is_async(function: Function) -> bool:
-    inner = function
-    while isinstance(inner, functools.partial):
-        inner = inner.func
-    return inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(getattr(inner, "__call__", None))  # noqa: B004
 
 
 def _parameters(function: Function, name: str) -> tuple[tuple[str, ...], Any]:
@@ -197,34 +187,3 @@ def _covers(term: str, capability: str) -> bool:
     if term.endswith(".*"):
         return capability.startswith(term[:-1])
     return term == capability
-
-
-async def in_thread(call: Callable[[], Any], hold_until: Callable[[asyncio.Future[Any]], None]) -> Any:
-    """Call it in a thread of its own, which no exit of the process waits for.
-
-    A thread cannot be stopped: cancelling ends the wait alone, and `hold_until` keeps what the caller holds until the thread has ended.
-    """
-    loop = asyncio.get_running_loop()
-    ended: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
-    context = contextvars.copy_context()
-
-    def finish(value: Any, error: BaseException | None) -> None:
-        # As a pair: a future refuses StopIteration, and would then never end.
-        if not ended.done():
-            ended.set_result((value, error))
-
-    def run() -> None:
-        value, error = None, None
-        try:
-            value = context.run(call)
-        except BaseException as raised:  # noqa: BLE001 - the user's handler: SystemExit too must become an answer
-            error = raised
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(finish, value, error)
-
-    threading.Thread(target=run, name="reach-handler", daemon=True).start()
-    hold_until(ended)
-    value, error = await asyncio.shield(ended)
-    if error is not None:
-        raise error
-    return value

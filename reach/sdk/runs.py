@@ -17,6 +17,7 @@ from reach.envelope.message import Envelope
 from reach.errors import EnvelopeError
 from reach.log import event_log
 from reach.sdk.context import Context
+from reach.sdk.effects import Effects
 from reach.sdk.handlers import Handler, Handlers
 from reach.sdk.outcome import Reject, Retry, failed, raised, retryable, succeeded
 from reach.sdk.sending import Origin
@@ -108,6 +109,7 @@ class Runs:
         self._tasks = Tasks()
         self._settling = 0
         self._stir = asyncio.Event()
+        self._effects = Effects(backend, clock, inbox.instance_id, self._stir.set)
         self._outcomes: deque[bool] = deque(maxlen=REMEMBERED_OUTCOMES)
         self.mean_ms: float | None = None
 
@@ -122,8 +124,9 @@ class Runs:
 
     @property
     def threads(self) -> int:
-        """How many handlers run in threads."""
-        return sum(run.busy is not None and not run.busy.done() for run in self._runs.values())
+        """How many handlers and effects run in threads."""
+        handlers = sum(run.busy is not None and not run.busy.done() for run in self._runs.values())
+        return handlers + self._effects.threads
 
     def start(self, taken: Taken) -> None:
         """Run it."""
@@ -163,7 +166,7 @@ class Runs:
             self.hand_back(run.taken, run)
 
     async def wait_empty(self, ms: int) -> bool:
-        """Wait until nothing runs and every answer is written, at most `ms`. True: so it is."""
+        """Wait until nothing runs, every effect is over and every answer is written, at most `ms`. True: so it is."""
         over = False
 
         def end() -> None:
@@ -173,18 +176,23 @@ class Runs:
 
         cancel = self._clock.call_later(ms, end)
         try:
-            while (self._runs or self._settling) and not over:
+            while self._busy and not over:
                 self._stir.clear()
                 await self._stir.wait()
         finally:
             cancel()
-        return not (self._runs or self._settling)
+        return not self._busy
+
+    @property
+    def _busy(self) -> bool:
+        return bool(self._runs or self._settling or self._effects)
 
     async def close(self) -> None:
         """Cut off whatever is left, without an answer."""
         for run in self._runs.values():
             run.answered = run.given_up = True
         await self._tasks.close()
+        await self._effects.close()
         self._runs.clear()
 
     # ------------------------------------------------------------ one run
@@ -279,6 +287,9 @@ class Runs:
             alive=lambda notice: self._alive(run, notice),
             is_cancelled=lambda: run.given_up,
             hold_until=hold,
+            once=lambda name, function, args: self._effects.once(
+                run.taken, name, function, args, lambda: self.lost(hold_of(run.taken))
+            ),
         )
 
     async def _settle(self, taken: Taken, answer: Answer, wait_ms: int, run: Run | None) -> None:

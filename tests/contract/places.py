@@ -135,27 +135,34 @@ class RedisPlace:
                 await self.raw.delete(key)
 
     async def _age(self, key: str, kind: str, ms: int) -> None:
-        if kind == "zset" and key.rpartition(":")[2] in {"due", "beats"}:
-            for member, _ in await self.raw.zrange(key, 0, -1, withscores=True):
-                await self.raw.zincrby(key, -ms, member)
-        elif kind == "hash" and key.endswith(":tick"):
-            for field, value in (await self.raw.hgetall(key)).items():
-                await self.raw.hset(key, field, int(value) - ms)
-        elif kind == "string" and "}:m:" in key:
-            packed = _aged(await self.raw.get(key), ms)
-            if packed:
-                await self.raw.set(key, packed, keepttl=True)
-        elif kind == "hash" and "}:m:" in key:
-            for field, value in (await self.raw.hgetall(key)).items():
-                await self.raw.hset(key, field, _aged(value, ms) or value)
-        elif kind == "stream":
-            for group in await self.raw.xinfo_groups(key):
-                name = group["name"].decode()
-                for row in await self.pending(key, name):
-                    idle, count = row.idle_ms + ms, row.deliveries
-                    await self._plain.execute_command(
-                        *("XCLAIM", key, name, row.consumer, 0, row.id, "IDLE", idle, "RETRYCOUNT", count, "JUSTID")
-                    )
+        name = key.partition("}:")[2].partition(":")[0]
+        match kind, name:
+            case "zset", ("due" | "beats"):
+                for member, _ in await self.raw.zrange(key, 0, -1, withscores=True):
+                    await self.raw.zincrby(key, -ms, member)
+            case "hash", "tick":
+                for field, value in (await self.raw.hgetall(key)).items():
+                    await self.raw.hset(key, field, int(value) - ms)
+            case "hash", "once":
+                if lease_end := await self.raw.hget(key, "u"):
+                    await self.raw.hset(key, "u", int(lease_end) - ms)
+            case "string", "m":
+                if packed := _aged(await self.raw.get(key), ms):
+                    await self.raw.set(key, packed, keepttl=True)
+            case "hash", "m":
+                for field, value in (await self.raw.hgetall(key)).items():
+                    await self.raw.hset(key, field, _aged(value, ms) or value)
+            case "stream", _:
+                await self._age_pending(key, ms)
+
+    async def _age_pending(self, key: str, ms: int) -> None:
+        for group in await self.raw.xinfo_groups(key):
+            name = group["name"].decode()
+            for row in await self.pending(key, name):
+                idle, count = row.idle_ms + ms, row.deliveries
+                await self._plain.execute_command(
+                    *("XCLAIM", key, name, row.consumer, 0, row.id, "IDLE", idle, "RETRYCOUNT", count, "JUSTID")
+                )
 
     async def forget_all(self) -> None:
         await self.raw.flushall()

@@ -40,6 +40,8 @@ async def walk_partition(backend: Backend) -> None:
     first, second = (await backend.take(0, "a1", "i1", 10)).taken
     assert await backend.renew(0, "a1", "i1", {"normal": [first.hand, second.hand]}) == {first.hand, second.hand}
     assert await backend.progress(0, single, 0, first.hand, b'{"notice":"progress"}')
+    assert (await backend.once_take(0, single, 0, first.hand, "book", "i1", 15_000)).state == "mine"
+    assert await backend.once_end(0, single, "book", "i1", b"1")
     settled = await backend.settle(
         0,
         "a1",

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
-from reach.backend.memory_backend import inboxes, settling, taking
+from reach.backend.memory_backend import guarding, inboxes, settling, taking
 from reach.backend.memory_backend.side import Side
-from reach.backend.steps import Settlement, SettleVerdict, TakeResult
+from reach.backend.steps import Guard, Settlement, SettleVerdict, TakeResult
 
 
 class AgentSide(Side):
@@ -51,4 +51,17 @@ class AgentSide(Side):
     async def progress(self, partition: int, msg_id: str, leg: int, hand: str, notice: bytes | None) -> bool:
         return await self._step(
             "progress", lambda: settling.progress(self._partition(partition), msg_id, leg, hand, notice)
+        )
+
+    async def once_take(
+        self, partition: int, msg_id: str, leg: int, hand: str, name: str, owner: str, lease_ms: int
+    ) -> Guard:
+        return await self._step(
+            "once_take",
+            lambda: guarding.once_take(self._partition(partition), msg_id, leg, hand, name, owner, lease_ms),
+        )
+
+    async def once_end(self, partition: int, msg_id: str, name: str, owner: str, value: bytes) -> bool:
+        return await self._step(
+            "once_end", lambda: guarding.once_end(self._partition(partition), msg_id, name, owner, value)
         )

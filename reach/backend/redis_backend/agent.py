@@ -7,7 +7,7 @@ from reach.backend.keys import GROUP_AGENT, LANES
 from reach.backend.redis_backend.side import Side
 from reach.backend.redis_backend.streams import LOST, code_of, text_of
 from reach.backend.scripts import script
-from reach.backend.steps import Settlement, SettleVerdict, Taken, TakeResult
+from reach.backend.steps import Guard, Settlement, SettleVerdict, Taken, TakeResult
 from reach.errors import BackendError
 
 MAX_SETTLED = 100
@@ -87,6 +87,17 @@ class AgentSide(Side):
     async def progress(self, partition: int, msg_id: str, leg: int, hand: str, notice: bytes | None) -> bool:
         reply = await self._link.run(script("progress"), self._keys.due(partition), msg_id, leg, hand, notice or b"")
         return bool(reply == 1)
+
+    async def once_take(
+        self, partition: int, msg_id: str, leg: int, hand: str, name: str, owner: str, lease_ms: int
+    ) -> Guard:
+        argv = (msg_id, leg, hand, name, owner, lease_ms)
+        state, value, wait_ms = await self._link.run(script("once_take"), self._keys.due(partition), *argv)
+        return Guard(state.decode(), value, wait_ms)
+
+    async def once_end(self, partition: int, msg_id: str, name: str, owner: str, value: bytes) -> bool:
+        ended = await self._link.run(script("once_end"), self._keys.due(partition), msg_id, name, owner, value)
+        return bool(ended == 1)
 
 
 def _taken(partition: int, now_ms: int, row: Reply) -> Taken:

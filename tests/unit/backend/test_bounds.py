@@ -2,7 +2,7 @@
 
 import re
 
-from reach.backend.bounds import MAX_MAIL, SETTINGS, Bounds, bounds_of
+from reach.backend.bounds import MAX_MAIL, ONCE_MS, SETTINGS, Bounds, bounds_of
 from reach.backend.scripts import all_scripts
 from reach.delivery.judge import MAX_INBOX
 from reach.routing.decide import MAX_FANOUT, MOST_FANOUT
@@ -30,3 +30,9 @@ def test_every_script_bounds_mailboxes_alike() -> None:
     for text in texts:
         assert re.findall(r"local MAX_MAIL = (\d+)", text) == [str(MAX_MAIL)]
         assert not re.findall(r"mail:[^\n]*MAXLEN[^\n]*\d{3}", text)
+
+
+def test_every_script_keeps_guards_alike() -> None:
+    texts = [step.text for step in all_scripts().values() if "'once:'" in step.text]
+    assert len(texts) == 2
+    assert all(re.findall(r"local ONCE_MS = (\d+)", text) == [str(ONCE_MS)] for text in texts)

@@ -11,7 +11,8 @@ import pytest
 
 from reach import Context
 from reach.envelope.message import Envelope, Payload, Source, Target
-from reach.sdk.handlers import Handlers, in_thread, read_handler
+from reach.sdk.handlers import Handlers, read_handler
+from reach.sdk.threads import in_thread
 
 
 class Order(msgspec.Struct):
