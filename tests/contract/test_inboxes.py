@@ -160,6 +160,16 @@ async def test_what_was_acknowledged_and_not_deleted_goes_back_when_nobody_works
     assert {(await drive.leg(each)).state for each in (msg_id, running)} == {LegState.RETURNED}
 
 
+async def test_an_entry_that_is_not_the_legs_hand_gives_nothing_back(drive: Drive) -> None:
+    await drive.backend.open_inbox(0, "a2")
+    msg_id = await drive.sent(Plan("deliver", "a2"))
+    await drive.place.append(INBOX, {"m": msg_id.encode(), "l": b"0", "e": ENVELOPE}, "1-1")
+    assert await drive.backend.close_inbox(0, AGENT) is True
+    leg = await drive.leg(msg_id)
+    assert (leg.state, leg.agent) == (LegState.QUEUED, "a2")
+    assert await drive.work("again") == []
+
+
 async def test_junk_in_an_inbox_does_not_keep_it_open(drive: Drive) -> None:
     await drive.place.append(INBOX, {"junk": b"\xff"})
     await drive.place.append(INBOX, {"m": b"unknown", "l": b"0"})

@@ -1,5 +1,8 @@
 """Ids are unique within a stream only: what one script writes into several lanes or inboxes has the same ids everywhere."""
 
+import pytest
+
+from reach.backend.keys import GROUP_AGENT
 from reach.backend.steps import Again, Plan, Send
 from reach.envelope.ledger import LegState
 from tests.contract.drive import AGENT, BOX, ENVELOPE, TO_AGENT, Drive, head_of, new_id, retryable, success
@@ -61,3 +64,35 @@ async def test_what_is_held_in_one_lane_hides_nothing_in_another(drive: Drive) -
     assert (kept.lane, lost.lane, kept.hand == lost.hand) == ("high", "normal", True)
     result = await drive.backend.take(0, AGENT, "i1", 10, [(kept.lane, kept.hand)])
     assert [(each.lane, each.msg_id) for each in result.taken] == [("normal", lost.msg_id)]
+
+
+@pytest.mark.parametrize("runs", [False, True])
+async def test_the_hand_in_another_inbox_or_lane_is_nobodys(drive: Drive, runs: bool) -> None:
+    """Where the record does not place it there, an entry is not the leg's, whatever its id: nobody runs it, and it goes."""
+    await drive.backend.open_inbox(0, "a2")
+    msg_id = await drive.sent(Plan("deliver", "a2"))
+    taken = await drive.take(agent="a2") if runs else []
+    leg = await drive.leg(msg_id)
+    for agent, lane in ((AGENT, "normal"), ("a2", "low")):
+        fields = {"m": msg_id.encode(), "l": b"0", "e": ENVELOPE}
+        await drive.place.append(KEYS.inbox(0, agent, lane), fields, leg.hand)
+    assert await drive.take("i2") == []
+    assert [each.lane for each in await drive.take("i2", agent="a2")] == ([] if runs else ["normal"])
+    assert await drive.inbox() == await drive.inbox("a2", "low") == []
+    assert [await drive.settle_as("a2", each, success()) for each in taken] == ["done"] * len(taken)
+
+
+@pytest.mark.parametrize("lost", [False, True])
+async def test_closing_gives_back_nothing_for_the_hand_in_another_inbox(drive: Drive, lost: bool) -> None:
+    await drive.backend.open_inbox(0, "a2")
+    msg_id = await drive.sent(Plan("deliver", "a2"))
+    before = await drive.leg(msg_id)
+    inbox = KEYS.inbox(0, AGENT, "normal")
+    await drive.place.append(inbox, {"m": msg_id.encode(), "l": b"0", "e": ENVELOPE}, before.hand)
+    if lost:
+        await drive.place.read_plain(inbox, GROUP_AGENT, "dead")
+        await drive.place.pass_time(15_001)
+        before = await drive.leg(msg_id)
+    assert await drive.backend.close_inbox(0, AGENT) is True
+    assert await drive.work("again") == []
+    assert await drive.leg(msg_id) == before

@@ -10,13 +10,13 @@
 -- INCLUDE giving_back
 local left, budget = 0, 500
 
-local function give_back(entry, lost)
+local function give_back(key, entry, lost)
   local id, f = entry[1], {}
   for i = 1, #(entry[2] or {}), 2 do f[entry[2][i]] = entry[2][i + 1] end
   local r = f.m and load(f.m)
   local l = number(f.l)
   local L = r and not r.head.tomb and leg(r, l)
-  if L and L.h == id and (L.st == 'queued' or L.st == 'running') then
+  if L and L.h == id and inbox(r, L.a or '') == key and (L.st == 'queued' or L.st == 'running') then
     back(r, l, L, lost, 'agent.lost', lost and made('retryable', 'agent.lost', 'its agent was removed') or nil)
     save(r)
   end
@@ -24,7 +24,7 @@ end
 
 -- What raises is deleted all the same: nobody else will ever read it.
 local function move(key, entry, lost)
-  pcall(give_back, entry, lost)
+  pcall(give_back, key, entry, lost)
   redis.pcall('XACK', key, 'agent', entry[1])
   redis.pcall('XDEL', key, entry[1])
   budget = budget - 1

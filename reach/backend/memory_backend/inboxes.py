@@ -62,7 +62,7 @@ def _move(part: Partition, agent: str, lane: str, stream: Stream, hand: str, fie
         record is not None
         and number is not None
         and leg is not None
-        and leg.hand == hand
+        and (leg.hand, leg.agent, record.head.lane) == (hand, agent, lane)
         and leg.state in {LegState.QUEUED, LegState.RUNNING}
     ):
         core = own_answer("retryable", "agent.lost", "its agent was removed")

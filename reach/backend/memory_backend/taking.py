@@ -8,7 +8,7 @@ from reach.backend.memory_backend.partition import AHEAD_MS, Partition
 from reach.backend.memory_backend.store import MessageRecord
 from reach.backend.memory_backend.streams import Entry, Fields, Group, format_id, parse_id
 from reach.backend.steps import Taken, TakeResult
-from reach.envelope.ledger import Leg, LegState
+from reach.envelope.ledger import LegState
 
 MAX_TAKEN = 100
 MAX_TAKEN_BYTES = 1 << 20
@@ -93,14 +93,17 @@ def _offer(part: Partition, agent: str, instance: str, lane: str, entry: Entry, 
     hand, fields = entry
     msg_id, number, record = _named(part, fields)
     leg = record.legs.get(number) if record is not None else None
-    if record is not None and leg is not None and not resumed and _runs(record, leg, lane, hand):
+    # The id alone proves nothing: another lane, or another agent's, may have the same.
+    named = record is not None and leg is not None and (leg.hand, leg.agent, record.head.lane) == (hand, agent, lane)
+    if named and leg is not None and leg.state == LegState.RUNNING and leg.instance and not resumed:
+        # Only a lane that has lost its group gives an entry out twice: it is again pending to whoever runs it, who renews it, or not.
         group = part.readers(agent, lane)
         if group is not None:
             group.claim(leg.instance, [hand], part.now_ms)
         return 0
     mine = (
-        leg is not None
-        and leg.hand == hand
+        named
+        and leg is not None
         and (leg.state == LegState.QUEUED or (resumed and leg.state == LegState.RUNNING and leg.instance == instance))
     )
     if record is None or leg is None or not mine:
@@ -143,15 +146,6 @@ def _offer(part: Partition, agent: str, instance: str, lane: str, entry: Entry, 
         total_at_ms=head.total_at_ms,
         processing_ms=head.processing_ms,
     )
-
-
-def _runs(record: MessageRecord, leg: Leg, lane: str, hand: str) -> bool:
-    """Whether somebody runs it: only a lane that has lost its group gives an entry out twice.
-
-    It is again pending to that instance, which renews it, or not.
-    """
-    at_work = leg.state == LegState.RUNNING and bool(leg.instance)
-    return at_work and leg.hand == hand and lane == record.head.lane
 
 
 def _named(part: Partition, fields: Fields) -> tuple[str, int, MessageRecord | None]:

@@ -11,8 +11,10 @@ local function offer(lane, entry, resumed)
   local r = f.m and load(f.m)
   local l = number(f.l)
   local L = r and not r.head.tomb and leg(r, l)
-  local mine = L and L.h == id and (L.st == 'queued' or (resumed and L.st == 'running' and L.i == instance))
-  if L and L.h == id and L.st == 'running' and not resumed and (L.i or '') ~= '' and lane.name == r.head.la then
+  -- The id alone proves nothing: another lane, or another agent's, may have the same.
+  local named = L and L.h == id and inbox(r, L.a or '') == lane.key
+  local mine = named and (L.st == 'queued' or (resumed and L.st == 'running' and L.i == instance))
+  if named and L.st == 'running' and not resumed and (L.i or '') ~= '' then
     -- Only a lane that has lost its group gives an entry out twice: it is again pending to whoever runs it, who renews it, or not.
     redis.pcall('XCLAIM', lane.key, 'agent', L.i, 0, id, 'JUSTID')
     return
