@@ -65,6 +65,9 @@ async def test_a_greater_round_of_what_ended_for_good_or_goes_on_is_a_duplicate(
     going_on = await drive.sent()
     assert (await drive.send(msg_id=going_on, round=2))[1].known == "duplicate"
     assert (await drive.head(going_on)).round == 1
+    wide = await drive.sent(TO_AGENT, FINISH, scope="all")  # one leg has ended, the other goes on
+    assert (await drive.send(TO_AGENT, FINISH, scope="all", msg_id=wide, round=2))[1].known == "duplicate"
+    assert (await drive.head(wide)).round == 1
 
 
 async def test_an_output_that_looks_like_a_status_re_opens_nothing(drive: Drive) -> None:

@@ -44,6 +44,20 @@ async def test_a_second_run_is_skipped(drive: Drive) -> None:
     assert len(await drive.inbox()) == 1
 
 
+async def test_what_was_acknowledged_is_not_applied_when_its_leg_asks_once_more(drive: Drive) -> None:
+    """A slow router decided about the same entry: the leg is as it has seen it, and only the entry is gone."""
+    msg_id, returned = await drive.returned()
+    await drive.decide(returned, Plan("delay", wait_ms=1_000))
+    await drive.place.pass_time(1_001)
+    await drive.backend.due(0)
+    entry = await drive.asked_again()
+    assert (await drive.decide(entry, Plan("delay", wait_ms=1_000))).verdict == "done"
+    await drive.place.pass_time(1_001)
+    assert (await drive.decide(entry, TO_AGENT)).verdict == "skipped"
+    assert (await drive.leg(msg_id)).state is LegState.WAITING
+    assert await drive.inbox() == []
+
+
 async def test_a_doubled_reference_is_silence(drive: Drive) -> None:
     msg_id, entry = await drive.returned()
     old = await drive.leg(msg_id)

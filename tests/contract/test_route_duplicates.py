@@ -21,6 +21,17 @@ async def test_a_duplicate_runs_nothing(drive: Drive) -> None:
     assert await drive.backend.own_work("router-1", 0) == []
 
 
+async def test_a_duplicate_that_another_router_has_answered_is_skipped(drive: Drive) -> None:
+    taken = await drive.running()
+    await drive.settle(taken, success())
+    await drive.mail()
+    entry = await drive.entry()
+    _, first = await drive.send(msg_id=taken.msg_id, entry=entry)
+    _, second = await drive.send(msg_id=taken.msg_id, entry=entry)
+    assert (first.known, second.verdict) == ("duplicate", "skipped")
+    assert len(await drive.receipts()) == 1
+
+
 async def test_a_second_caller_attaches_and_gets_the_receipt_too(drive: Drive) -> None:
     await boxes(drive, "second")
     taken = await drive.running()

@@ -147,6 +147,7 @@ async def test_only_ones_own_come_again(drive: Drive) -> None:
     await drive.sent()
     await drive.taken("i2")
     assert (await drive.backend.take(0, AGENT, "i1", 10, [])).taken == ()
+    assert [row.consumer for row in await drive.place.pending(INBOX, GROUP_AGENT)] == ["i2"]
 
 
 async def test_without_held_nothing_comes_again(drive: Drive) -> None:
