@@ -30,8 +30,7 @@ async def test_a_replica_is_unavailable_until_it_is_master_again(start_server: S
     await backend.close()
 
 
-async def test_a_full_server_refuses_new_work_and_drains_old(start_server: StartServer) -> None:
-    """BUGS: OptimalBits/bull#433."""
+async def test_B109_a_full_server_refuses_new_work_and_drains_old(start_server: StartServer) -> None:
     server = start_server(look=False)
     backend = RedisBackend(server.url, env="test")
     await backend.open()
@@ -87,19 +86,6 @@ async def test_a_user_who_may_not_ask_sees_the_least(raw: redis.asyncio.Redis, r
     assert (backend.durability, backend.partitions) == ("memory", 1)
     assert await backend.submit(0, "normal", b"{}")
     await backend.close()
-
-
-@pytest.mark.parametrize("policy", ["allkeys-lru", "volatile-ttl", "noeviction"])
-async def test_an_evicting_policy_is_warned_of(
-    start_server: StartServer, policy: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    """BUGS: rq/rq#1280."""
-    server = start_server(extra_args=("--maxmemory-policy", policy))
-    backend = RedisBackend(server.url, env="test")
-    await backend.open()
-    await backend.close()
-    warned = [record.__dict__.get("maxmemory_policy") for record in caplog.records]
-    assert warned == ([] if policy == "noeviction" else [policy])
 
 
 async def test_a_unix_socket_is_a_way_too(start_server: StartServer) -> None:

@@ -10,14 +10,11 @@ from reach.backend.redis_backend.records import RecordsSide
 from reach.backend.redis_backend.registry import RegistrySide
 from reach.backend.redis_backend.router import RouterSide
 from reach.backend.redis_backend.sender import SenderSide
-from reach.backend.redis_backend.streams import LOST, code_of, pairs_of, text_of
+from reach.backend.redis_backend.streams import LOST, code_of, facts_of, pairs_of, text_of
 from reach.backend.scripts import script
 from reach.clock import Clock
 from reach.envelope.registration import MAX_PARTITIONS
 from reach.errors import BackendDenied, BackendError, ConfigError, ScriptFailed
-from reach.log import event_log
-
-log = event_log("reach.backend")
 
 OLDEST = (7, 0)
 
@@ -31,23 +28,19 @@ class RedisBackend(SenderSide, RouterSide, AgentSide, RegistrySide, RecordsSide)
         self.durability = "memory"
 
     async def open(self) -> None:
-        info, fsync, replicas, policy, partitions, bounds = await self._link.batch(
+        info, fsync, replicas, partitions, bounds = await self._link.batch(
             [
                 ["INFO"],
                 ["CONFIG", "GET", "appendfsync"],
                 ["CONFIG", "GET", "min-replicas-to-write"],
-                ["CONFIG", "GET", "maxmemory-policy"],
                 ["HGET", self._keys.meta(), "partitions"],
                 self._ask_bounds(),
             ]
         )
-        facts = _facts(_optional(info) or b"")
+        facts = facts_of(_optional(info) or b"")
         _refuse(facts)
         self.durability = _durability(facts, _setting(fsync), _setting(replicas))
-        eviction = _setting(policy) or facts.get("maxmemory_policy", "noeviction")
-        if eviction != "noeviction":
-            # Records, mailboxes and whole inboxes may vanish; every step heals, but what was in them is lost.
-            log.warning("evicting_policy", extra={"maxmemory_policy": eviction})
+        self._eviction.judge(facts)
         self.partitions = await self._partitions(partitions)
         self._take_bounds(bounds)
 
@@ -79,11 +72,6 @@ def _optional(reply: Any) -> Any:
     if isinstance(reply, BackendError):
         raise reply
     return reply
-
-
-def _facts(info: bytes) -> dict[str, str]:
-    lines = (line.partition(":") for line in text_of(info).splitlines())
-    return {name: value.strip() for name, colon, value in lines if colon}
 
 
 def _setting(reply: Any) -> str:

@@ -1,8 +1,9 @@
 """What is kept to be read later: hop records and dead letters."""
 
 from reach import ids
+from reach.backend.redis_backend.eviction import QUESTION
 from reach.backend.redis_backend.side import Side
-from reach.backend.redis_backend.streams import LOST, code_of, entries_of
+from reach.backend.redis_backend.streams import LOST, code_of, entries_of, facts_of
 from reach.backend.scripts import script
 from reach.errors import BackendError
 
@@ -32,7 +33,10 @@ class RecordsSide(Side):
 
     async def _trim(self, now_ms: int) -> None:
         """By age, and by length where nothing new would do it, as `meta` says now. A key of another type is not healed here."""
-        self._take_bounds((await self._link.batch([self._ask_bounds()]))[0])
+        asked, info = await self._link.batch([self._ask_bounds(), QUESTION])
+        self._take_bounds(asked)
+        if isinstance(info, bytes):  # else the user may not ask
+            self._eviction.judge(facts_of(info))
         bounds = self._bounds
         kept = (
             (self._keys.events, bounds.max_events, bounds.events_age_ms),

@@ -3,6 +3,7 @@
 from reach.backend.bounds import FIELDS, Bounds, bounds_of
 from reach.backend.connection import Link, Reply
 from reach.backend.keys import KeySpace
+from reach.backend.redis_backend.eviction import Eviction
 from reach.backend.redis_backend.streams import Streams
 
 
@@ -14,6 +15,7 @@ class Side:
         self._keys = keys
         self._streams = Streams(link)
         self._bounds = Bounds()
+        self._eviction = Eviction()
         self.partitions = 1
 
     def _ask_bounds(self) -> list[str]:

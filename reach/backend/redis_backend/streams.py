@@ -10,11 +10,12 @@ import msgspec
 from reach.backend.connection import MAX_BLOCK_MS, Link, Reply
 from reach.backend.scripts import script
 from reach.errors import BackendError
-from reach.log import PacedLog, event_log
+from reach.log import event_log
 
 log = event_log("reach.backend")
 
 HEAL_PACE_MS = 100
+WARN_PACE_MS = 10_000
 MAX_REMEMBERED = 10_000
 HEALS_A_READ = 3
 
@@ -67,6 +68,12 @@ def pairs_of(flat: Iterable[Any]) -> dict[bytes, Any]:
     return dict(zip(each, each, strict=True))
 
 
+def facts_of(info: bytes) -> dict[str, str]:
+    """The lines of INFO as a dict."""
+    lines = (line.partition(":") for line in text_of(info).splitlines())
+    return {name: value.strip() for name, colon, value in lines if colon}
+
+
 def moment_of(score: bytes) -> int:
     """A score as a moment in ms. Anybody may have written it: what is infinite is no moment, and as long ago as can be."""
     value = float(score)
@@ -79,7 +86,7 @@ class Streams:
     def __init__(self, link: Link) -> None:
         self._link = link
         self._healed_at_ms: dict[str, int] = {}
-        self._log = PacedLog(log, link.clock)
+        self._warned_at_ms: dict[str, int] = {}
         self._seen: set[str] = set()
 
     async def read_group(
@@ -171,11 +178,13 @@ class Streams:
             now_ms = self._link.clock.monotonic_ms()
         if len(self._healed_at_ms) > MAX_REMEMBERED:
             self._healed_at_ms.clear()
+            self._warned_at_ms.clear()
         for key in keys:
             self._healed_at_ms[key] = now_ms
             # One that was never read is only new.
-            if key in self._seen:
-                self._log.warning("stream_lost", of=key, stream=key, group=group)
+            if key in self._seen and now_ms - self._warned_at_ms.get(key, -WARN_PACE_MS) >= WARN_PACE_MS:
+                self._warned_at_ms[key] = now_ms
+                log.warning("stream_lost", extra={"stream": key, "group": group})
         for reply in await self._link.run_each(script("heal_key"), [(key, "stream", group) for key in keys]):
             if isinstance(reply, BackendError):
                 raise reply
