@@ -163,13 +163,21 @@ class Link:
         # The limits are those of `_exchange`: wait_for, which redis-py would use, can swallow a cancellation on Python 3.11.
         options |= {
             "decode_responses": False,
+            "encoding": "utf-8",
+            "encoding_errors": "strict",
             "protocol": 2,
             "socket_timeout": None,
             "socket_connect_timeout": CONNECT_LIMIT_S,
             "retry": Retry(NoBackoff(), 0),
+            "retry_on_error": [],
+            "retry_on_timeout": False,
             "driver_info": None,
             "health_check_interval": 0,
         }
+        try:
+            kind(**options)
+        except TypeError as error:  # else each command would raise it
+            raise ConfigError(f"an option of the Redis URL is none that reach has: {error}") from error
         self._commands = _Pool(kind, options, MAX_COMMANDS)
         self._readers = _Pool(kind, options, MAX_READERS)
         self._failures = 0

@@ -14,12 +14,13 @@ from reach.envelope.codes import default_code, describe
 from reach.envelope.ledger import Leg
 from reach.envelope.message import Int64
 from reach.envelope.receipt import NULL, ReceiptRecord, Status
-from reach.envelope.records import decode_receipt
+from reach.envelope.records import MAX_RECEIPT_BYTES, decode_receipt
 from reach.envelope.rules import MAX_TIMEOUT_MS
 from reach.errors import EnvelopeError, RecordError
 
 MAX_MESSAGE_CHARS = 4_096
 MAX_CODE_CHARS = 128
+ROOM_BYTES = 1 << 16  # for what the script fills in
 AnswerStatus = Literal["success", "failed", "retryable"]
 
 
@@ -117,7 +118,11 @@ def read_answer(data: bytes, *, max_bytes: int = DEFAULT_MAX_BYTES) -> tuple[Ans
     wait_ms = -1
     if sent.status is Status.RETRYABLE and sent.retry_after_ms is not None and describe(sent.code).retried_inside:
         wait_ms = min(max(sent.retry_after_ms, 0), MAX_TIMEOUT_MS)
-    return Answer(status=core.status, code=core.code, core=_text(core), details=_details(sent.details)), wait_ms
+    answer = Answer(status=core.status, code=core.code, core=_text(core), details=_details(sent.details))
+    size_bytes = len(answer.core.encode()) + len(answer.details.encode())
+    if size_bytes > MAX_RECEIPT_BYTES - ROOM_BYTES:  # written again a number may be longer than it was
+        return _junk(f"{size_bytes} bytes"), -1
+    return answer, wait_ms
 
 
 def refusal(error: EnvelopeError, *, at_ms: int, durability: str) -> bytes:

@@ -5,12 +5,13 @@ object. null in an optional field means absent.
 """
 
 from collections.abc import Mapping
-from typing import Any, TypeVar, get_args, get_origin
+from typing import Any, Generic, TypeVar, get_args, get_origin
 
 import msgspec
 
 from reach.envelope import scan
 from reach.envelope.codes import default_code
+from reach.envelope.message import NO_BODY
 from reach.envelope.receipt import Notice, NoticeKind, ReceiptRecord
 from reach.envelope.registration import (
     DEFAULT_ACCEPTS,
@@ -29,14 +30,29 @@ from reach.envelope.registration import (
 from reach.errors import RecordError, RegistrationRefused
 
 MAX_BYTES = 1 << 20
+#: A stored receipt is more than what its maker wrote, an output of 1 MiB among it: what may be written, everybody must be able to read.
+MAX_RECEIPT_BYTES = 2 * MAX_BYTES
 
 S = TypeVar("S", bound=msgspec.Struct)
 _encode = msgspec.json.Encoder().encode
-_receipts = msgspec.json.Decoder(ReceiptRecord)
-_beats = msgspec.json.Decoder(Beat)
-_policies = msgspec.json.Decoder(RoutePolicy)
-_stored = msgspec.json.Decoder(StoredRegistration)
-_tombstones = msgspec.json.Decoder(Tombstone)
+
+
+class _Reader(Generic[S]):
+    """How one kind of record is read, and its names with values that are only skipped."""
+
+    def __init__(self, kind: type[S]) -> None:
+        fields: list[tuple[str, Any, Any]] = [(name, msgspec.Raw, NO_BODY) for name in kind.__struct_fields__]
+        self.decode = msgspec.json.Decoder(kind).decode
+        self.outline = msgspec.json.Decoder(
+            msgspec.defstruct(f"{kind.__name__}_outline", fields, omit_defaults=True)
+        ).decode
+
+
+_receipts = _Reader(ReceiptRecord)
+_beats = _Reader(Beat)
+_policies = _Reader(RoutePolicy)
+_stored = _Reader(StoredRegistration)
+_tombstones = _Reader(Tombstone)
 _raw_objects = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 # What stands in for a required field that is missing or bad, so that the rest can still be judged.
@@ -48,7 +64,7 @@ def encode_receipt(record: ReceiptRecord) -> bytes:
     return _encode(record)
 
 
-def decode_receipt(data: bytes, *, max_bytes: int = MAX_BYTES) -> ReceiptRecord:
+def decode_receipt(data: bytes, *, max_bytes: int = MAX_RECEIPT_BYTES) -> ReceiptRecord:
     """A receipt. `{status}` is enough; a code that is not given follows from the status; unknown fields are ignored.
 
     Raises:
@@ -72,8 +88,12 @@ def decode_notice(data: bytes) -> Notice:
     _edge(data, "notice", MAX_BYTES)
     try:
         fields = msgspec.json.decode(scan.mended(data), type=dict[str, Any])
+        # Names of any text: only plain ones are surely not longer when they are written again.
+        plain = data.isascii() and b"\\" not in data and b"\x7f" not in data
+        written_bytes = len(_encode(_raw_objects.decode(data))) if plain else 0
     except msgspec.DecodeError as error:
         raise RecordError(f"notice: {error}") from None
+    _refuse_duplicates(data, written_bytes, "notice")
     kind, msg_id = fields.pop("notice", None), fields.pop("msg_id", "")
     if kind not in get_args(NoticeKind) or not isinstance(msg_id, str):
         raise RecordError(f"notice: {kind!r} is no kind of notice, or msg_id is no text")
@@ -239,29 +259,45 @@ def _objects(data: bytes, what: str) -> dict[str, msgspec.Raw]:
         fields = _raw_objects.decode(data)
     except msgspec.DecodeError as error:
         raise RecordError(f"{what}: {error}") from None
-    twice = scan.first_duplicate(scan.members(scan.latin(data)))
-    if twice is not None:
-        raise RecordError(f"{what}: {twice} stands there twice")
+    _refuse_duplicates(data, 0, what)
     return fields
 
 
-def _read(
-    data: bytes, decoder: msgspec.json.Decoder[S], what: str, *, max_bytes: int = MAX_BYTES, carried: str = ""
-) -> S:
+def _refuse_duplicates(data: bytes, written_bytes: int, what: str) -> None:
+    """Two readers would choose differently between two members of one name.
+
+    `written_bytes`: the length of what was read, written again; 0: not known. As long as it came, nothing was there twice: a name that
+    comes again, a space or an escape makes the original longer, and nothing makes it shorter.
+    """
+    if written_bytes == len(data):
+        return
+    twice = scan.first_duplicate(scan.members(scan.latin(data)))
+    if twice is not None:
+        raise RecordError(f"{what}: {twice[:128]} stands there twice")
+
+
+def _read(data: bytes, reader: _Reader[S], what: str, *, max_bytes: int = MAX_BYTES, carried: str = "") -> S:
     _edge(data, what, max_bytes)
     try:
-        return decoder.decode(data)
+        record = reader.decode(data)
     except msgspec.DecodeError as error:
-        text = scan.latin(scan.mended(data))
-        if not scan.is_json(data) or not text.lstrip(" \t\n\r").startswith("{"):
-            raise RecordError(f"{what}: {error}") from None
-    # A null that means absent, or half a character: in a text it is mended, in the field that is carried it stays.
+        return _mended(data, reader, what, carried, error)
+    _refuse_duplicates(data, len(_encode(reader.outline(data))), what)
+    return record
+
+
+def _mended(data: bytes, reader: _Reader[S], what: str, carried: str, error: msgspec.DecodeError) -> S:
+    """A null that means absent, or half a character: in a text it is mended, in the field that is carried it stays."""
+    text = scan.latin(scan.mended(data))
+    if not scan.is_json(data) or not text.lstrip(" \t\n\r").startswith("{"):
+        raise RecordError(f"{what}: {error}") from None
+    _refuse_duplicates(data, 0, what)
     found = [m for m in scan.members(text) if m.key == carried or not scan.is_null(text, m)]
     written = ",".join(f'"{m.key}":0' if m.key == carried else text[m.start : m.end] for m in found)
     try:
-        record = decoder.decode(f"{{{written}}}".encode("latin-1"))
-    except msgspec.DecodeError as error:
-        raise RecordError(f"{what}: {error}") from None
+        record = reader.decode(f"{{{written}}}".encode("latin-1"))
+    except msgspec.DecodeError as still:
+        raise RecordError(f"{what}: {still}") from None
     for member in found:
         if member.key == carried:
             record = msgspec.structs.replace(record, **{carried: msgspec.Raw(data[member.value_start : member.end])})

@@ -35,6 +35,7 @@ MAX_TIMEOUT_MS = 7 * MAX_TTL_MS
 MAX_ATTEMPTS = 10
 MAX_HEADERS_BYTES = 4096
 MAX_PATTERN = 4096
+MAX_ROUND = 1_000_000_000  # Lua writes numbers with 14 digits
 LAST_MOMENT_MS = 253_402_300_799_999  # the end of the year 9999; far below 2^53, beyond which Lua rounds
 
 DEFAULT_NETWORK_MS = 3_000
@@ -230,8 +231,8 @@ def _check_ids(envelope: Envelope) -> None:
 
 
 def _check_numbers(envelope: Envelope) -> None:
-    if envelope.round < 1:
-        _bad(envelope, "round", "below 1")
+    if not 1 <= envelope.round <= MAX_ROUND:
+        _bad(envelope, "round", f"not 1 to {MAX_ROUND}")
     if envelope.ttl_ms <= 0:
         _refuse(envelope, "ttl.zero", f"ttl_ms is {envelope.ttl_ms}", field="ttl_ms")
     if not 1 <= envelope.max_attempts <= MAX_ATTEMPTS:

@@ -65,15 +65,15 @@ def skeleton(data: bytes) -> bytes:
     return b"".join(data.split(b'"')[::2]).translate(_BRACKETS, _NO_BRACKETS)
 
 
-def too_deep(data: bytes) -> bool:
-    """Whether brackets nest deeper than 64, or do not balance (then it is no JSON anyway).
+def too_deep(data: bytes, most: int = MAX_DEPTH) -> bool:
+    """Whether brackets nest deeper than `most`, or do not balance (then it is no JSON anyway).
 
     Every pass takes the innermost pairs away; what is at most 64 deep is gone after 64 passes.
     """
-    if data.count(b"{") + data.count(b"[") <= MAX_DEPTH:
+    if data.count(b"{") + data.count(b"[") <= most:
         return False
     brackets = skeleton(data)
-    for _ in range(MAX_DEPTH):
+    for _ in range(most):
         left = brackets.replace(b"[]", b"")
         if len(left) == len(brackets):
             break

@@ -11,11 +11,15 @@ from typing import Any, Protocol, TypeVar, cast, runtime_checkable
 
 import msgspec
 
+from reach.envelope import scan
 from reach.errors import EnvelopeError
 
 T = TypeVar("T")
 
 MAX_PROBLEM_CHARS = 500
+#: What stands in something that is at most 64 deep: a body in payload in an envelope, details in a receipt. One limit for all of
+#: them, so that what came as an output can be sent on as a body.
+MAX_BODY_DEPTH = scan.MAX_DEPTH - 2
 
 
 class BodyError(EnvelopeError):
@@ -56,13 +60,17 @@ _write = msgspec.json.Encoder(enc_hook=_write_model).encode
 
 
 def encode_body(value: object) -> msgspec.Raw:
-    """The value as JSON. A `msgspec.Raw` is carried as it is.
+    """The value as JSON. A `msgspec.Raw` is carried byte for byte; an empty one is JSON null.
+
+    Whoever reads it next refuses what is no JSON, or too deep, together with all that stands around it: told here, it costs the value
+    alone; told there, it would cost the whole message or receipt.
 
     Raises:
-        BodyError: It, or something in it, cannot be written: a type that JSON has not, NaN, infinity, a cycle, a lone surrogate.
+        BodyError: It, or something in it, cannot be written: a type that JSON has not, NaN, infinity, a cycle, a lone surrogate, more
+            than 62 levels, a Raw that is no JSON.
     """
     if isinstance(value, msgspec.Raw):
-        return value
+        return _whole(bytes(value) or b"null", value)
     try:
         written = _write(value)
         # A float that is no number is written as null: only where there is a null can there be one.
@@ -73,6 +81,20 @@ def encode_body(value: object) -> msgspec.Raw:
         raise BodyError(f"cannot be written as JSON: {error}", type=type(value).__name__) from error
     if lost:
         raise BodyError("cannot be written as JSON: it has a float that is NaN or infinite", type=type(value).__name__)
+    return _whole(written, value)
+
+
+def _whole(written: bytes, value: object) -> msgspec.Raw:
+    """The bytes, if they are one JSON value that can stand in a message: a Raw, also one inside the value, is anybody's bytes."""
+    problem = ""
+    if not scan.is_utf8(written):
+        problem = "no UTF-8"
+    elif scan.too_deep(written, MAX_BODY_DEPTH):
+        problem = f"nested deeper than {MAX_BODY_DEPTH}, or cut off"
+    elif not scan.is_json(written):
+        problem = "no JSON"
+    if problem:
+        raise BodyError(f"cannot be written as JSON: {problem}", type=type(value).__name__)
     return msgspec.Raw(written)
 
 
@@ -113,6 +135,8 @@ def reader_for(kind: Any) -> Callable[[bytes], Any]:
         read: Callable[[bytes], Any] = cast("_ModelClass", kind).model_validate_json
     elif kind is Any or kind is object:
         read = _read_plain
+    elif kind is msgspec.Raw:
+        read = _read_raw
     else:
         read = msgspec.json.Decoder(kind, dec_hook=_read_model).decode
 
@@ -165,6 +189,12 @@ def _read_plain(data: bytes) -> Any:
     except msgspec.DecodeError:
         # Legal JSON that msgspec refuses: half a character, a number like 1e400. Python's own decoder takes both.
         return json.loads(data)
+
+
+def _read_raw(data: bytes) -> msgspec.Raw:
+    if not scan.is_json(data):
+        raise ValueError("not valid JSON")
+    return msgspec.Raw(data)  # msgspec would refuse half a character, which is nothing to who takes bytes
 
 
 def _name_of(kind: Any) -> str:

@@ -9,7 +9,8 @@ import msgspec
 
 from reach.backend.steps import Taken
 from reach.envelope.message import Envelope, Source
-from reach.sdk.bodies import encode_body
+from reach.envelope.records import MAX_BYTES
+from reach.sdk.bodies import BodyError, encode_body
 from reach.sdk.options import Parent
 from reach.sdk.sending import Origin, Sending
 from reach.tracing.propagation import TraceContext, make_traceparent, parse_traceparent, span_id_of, trace_of
@@ -79,12 +80,15 @@ class Context(Sending):
         """Tell the caller how it goes on, which is also a sign of life: the processing time counts from now.
 
         Raises:
-            BodyError: `data` cannot be written as JSON.
+            BodyError: `data` cannot be written as JSON, or is over 1 MiB as such.
             BackendError: It could not be told; the run goes on.
         """
         body = {"data": encode_body(data)}
         notice = {"notice": "progress", "msg_id": self.msg_id, "leg": self._taken.leg, "attempt": self.attempt, **body}
-        await self._alive(msgspec.json.encode(notice))
+        written = msgspec.json.encode(notice)
+        if len(written) > MAX_BYTES:
+            raise BodyError(f"a notice of {len(written)} bytes, at most {MAX_BYTES}", bytes=len(written))
+        await self._alive(written)
 
     async def alive(self) -> None:
         """A sign of life: the processing time counts from now.

@@ -4,9 +4,12 @@ import datetime as dt
 import math
 from typing import Any, Generic, TypeVar, cast
 
+import msgspec
+
 from reach.backend.steps import Answer
 from reach.delivery.answers import make_answer, plain
 from reach.errors import ReachError
+from reach.ids import is_schema
 from reach.sdk.bodies import BodyError, encode_body
 from reach.sdk.declared import check_text
 from reach.sdk.durations import Duration, to_ms
@@ -14,6 +17,10 @@ from reach.sdk.durations import Duration, to_ms
 T = TypeVar("T")
 
 MAX_OUTPUT_BYTES = 1 << 20
+#: Beside an output and a text: the whole receipt has to stay below what everybody reads.
+MAX_DETAILS_BYTES = 1 << 16
+MAX_DETAILS = 64
+MAX_DETAIL_CHARS = 256
 
 
 class Retry(Exception):
@@ -59,7 +66,10 @@ class Result(Generic[T]):
         value: The output.
         confidence: How sure the handler is, 0 to 1.
         cost: What the run cost, in the unit of your choice.
-        schema: The schema of the output.
+        schema: The name of the output's schema, such as `refund.result.v1`.
+
+    Raises:
+        ValueError: The confidence is not 0 to 1, the cost not a finite number, the schema no name of one.
     """
 
     __slots__ = ("confidence", "cost", "schema", "value")
@@ -71,6 +81,8 @@ class Result(Generic[T]):
             raise ValueError(f"confidence is {confidence!r}, must be 0 to 1")
         if cost is not None and not math.isfinite(cost):
             raise ValueError(f"cost is {cost!r}, must be a finite number")
+        if schema is not None and not is_schema(schema):
+            raise ValueError(f"schema is {schema!r:.200}, must be lower-case tokens that end in .v<N>")
         self.value = value
         self.confidence = confidence
         self.cost = cost
@@ -99,18 +111,20 @@ def succeeded(value: object, *, host: str, schema: str | None = None) -> Answer:
     )
 
 
-def failed(code: str, message: str, *, host: str, **details: Any) -> Answer:
+def failed(code: str, message: str, details: dict[str, Any] | None = None, *, host: str) -> Answer:
     """Again cannot help."""
-    return make_answer("failed", code, error_message=message, details=_sound(details), processing_host=host)
+    return make_answer("failed", code, error_message=message, details=_sound(details or {}), processing_host=host)
 
 
-def retryable(code: str, message: str, *, host: str, retry_after_ms: int | None = None, **details: Any) -> Answer:
+def retryable(
+    code: str, message: str, details: dict[str, Any] | None = None, *, host: str, retry_after_ms: int | None = None
+) -> Answer:
     """Again can help."""
     return make_answer(
         "retryable",
         code,
         error_message=message,
-        details=_sound(details),
+        details=_sound(details or {}),
         processing_host=host,
         retry_after_ms=retry_after_ms,
     )
@@ -123,12 +137,13 @@ def raised(error: BaseException, *, host: str) -> tuple[Answer, int]:
         text = text_of(error, error.message)
         return retryable("handler.retry", text, host=host, retry_after_ms=error.after_ms), after_ms
     if isinstance(error, Reject):
-        details = {**error.details, "reject": str(error.code)}
-        return failed("handler.rejected", text_of(error, error.message), host=host, **details), -1
+        own = {"reject": text_of(error, error.code)}
+        details = own | error.details | own  # in front: of too many the first are kept
+        return failed("handler.rejected", text_of(error, error.message), details, host=host), -1
     more: dict[str, Any] = {"error": type(error).__name__}
     if isinstance(error, ReachError):
         more["cause"] = error.code
-    return retryable("handler.error", text_of(error), host=host, **more), -1
+    return retryable("handler.error", text_of(error), more, host=host), -1
 
 
 def text_of(error: BaseException, message: str | None = None) -> str:
@@ -144,9 +159,23 @@ def text_of(error: BaseException, message: str | None = None) -> str:
 
 
 def _sound(details: dict[str, Any]) -> dict[str, Any]:
-    """Details that can be written: they come from the user, and must never cost the answer itself."""
+    """Details that can be written, and read again: they come from the user, and must never cost the answer itself."""
     try:
-        encode_body(details)
-    except BodyError:
-        return {name: plain(repr(value)) for name, value in details.items() if isinstance(value, str | int | float)}
-    return details
+        written = bytes(encode_body(details))
+        msgspec.json.decode(written)  # a Raw in it may be legal JSON that few can read, such as 1e400
+    except (BodyError, msgspec.DecodeError):
+        return _shortened(details)
+    return details if len(written) <= MAX_DETAILS_BYTES else _shortened(details)
+
+
+def _shortened(details: dict[str, Any]) -> dict[str, Any]:
+    """What of them is text or a number, as text of a bounded length."""
+    short = [(name, value) for name, value in details.items() if isinstance(value, str | int | float)]
+    return {plain(name)[:MAX_DETAIL_CHARS]: _word(value) for name, value in short[:MAX_DETAILS]}
+
+
+def _word(value: str | float) -> str:
+    try:
+        return plain(repr(value))[:MAX_DETAIL_CHARS]
+    except ValueError:  # an int with more digits than Python writes
+        return f"(a {type(value).__name__} that is too long)"

@@ -15,7 +15,7 @@ from reach.delivery.inbox import Hold, Inbox, hold_of
 from reach.envelope.codec import decode
 from reach.envelope.message import Envelope
 from reach.errors import EnvelopeError
-from reach.log import PacedLog, event_log
+from reach.log import event_log
 from reach.sdk.context import Context
 from reach.sdk.effects import Effects
 from reach.sdk.handlers import Handler, Handlers
@@ -103,7 +103,6 @@ class Runs:
         self._recorder = recorder
         self._host = host
         self._clock = clock
-        self._log = PacedLog(log, clock)
         self._on_change = on_change
         self._max_process_ms = max_process_ms
         self._runs: dict[Hold, Run] = {}
@@ -149,14 +148,14 @@ class Runs:
         self._inbox.forget(hold)
         run = self._runs.get(hold)
         if run is not None and run.claim():
-            self._log.info("run lost", msg_id=run.taken.msg_id, agent=self._inbox.agent_id)
+            log.info("run lost", extra={"msg_id": run.taken.msg_id, "agent": self._inbox.agent_id})
             run.cancel()
 
     def hand_back(self, taken: Taken, run: Run | None = None) -> None:
         """Give it back at once, burning no attempt: another instance goes on with it."""
         if run is not None and not run.claim():
             return
-        answer = retryable("agent.lost", "the agent is shutting down", host=self._host, reason="shutdown")
+        answer = retryable("agent.lost", "the agent is shutting down", {"reason": "shutdown"}, host=self._host)
         self._tasks.start(self._settle(taken, answer, 0, run), f"hand back {taken.msg_id}")
         if run is not None:
             run.cancel()
@@ -226,16 +225,16 @@ class Runs:
         try:  # a router has judged its size by its own settings
             envelope = run.envelope = decode(taken.envelope, max_bytes=len(taken.envelope))
         except EnvelopeError as error:
-            return failed(error.code, error.message, host=host, **error.details), -1
+            return failed(error.code, error.message, error.details, host=host), -1
         self._record("agent.received", run)
         handler = self._handlers.find(envelope)
         if handler is None:
             text = self._handlers.missing(envelope)
-            return failed("error.unknown_type", text, host=host, supported=self._handlers.supported()), -1
+            return failed("error.unknown_type", text, {"supported": self._handlers.supported()}, host=host), -1
         try:
             body = handler.read(envelope)
         except EnvelopeError as error:
-            return failed("payload.invalid", error.message, host=host, **error.details), -1
+            return failed("payload.invalid", error.message, error.details, host=host), -1
         own_ms = handler.max_process_ms or self._max_process_ms
         if own_ms is not None:
             run.processing_ms = min(own_ms, taken.processing_ms)
@@ -305,7 +304,7 @@ class Runs:
 
     def _settled(self, taken: Taken, answer: Answer, wait_ms: int, run: Run | None, verdict: SettleVerdict) -> None:
         if verdict != "done":
-            self._log.info("answer not taken", msg_id=taken.msg_id, verdict=verdict, code=answer.code)
+            log.info("answer not taken", extra={"msg_id": taken.msg_id, "verdict": verdict, "code": answer.code})
         if run is None or wait_ms == 0:
             return
         took_ms = self._clock.monotonic_ms() - run.started_at_ms

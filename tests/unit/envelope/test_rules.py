@@ -75,6 +75,7 @@ def test_built_in_types_need_no_registration(name: str) -> None:
         ({"payload": {"schema": "a" * 126 + ".v1"}}, "payload.schema"),
         ({"round": 0}, "round"),
         ({"round": -1}, "round"),
+        ({"round": rules.MAX_ROUND + 1}, "round"),
         ({"max_attempts": 0}, "max_attempts"),
         ({"max_attempts": 11}, "max_attempts"),
         ({"not_before": -1}, "not_before"),

@@ -14,7 +14,7 @@ from reach.backend.steps import Answer
 from reach.envelope.receipt import ReceiptRecord
 from reach.sdk.bodies import BodyError, decode_body, encode_body
 from reach.sdk.durations import MAX_MS, maybe_ms, to_ms
-from reach.sdk.outcome import MAX_OUTPUT_BYTES, raised, succeeded, text_of
+from reach.sdk.outcome import MAX_DETAILS_BYTES, MAX_OUTPUT_BYTES, raised, succeeded, text_of
 from reach.sdk.receipts import receipt_of
 
 
@@ -78,11 +78,21 @@ def test_zero_is_a_duration_where_it_is_allowed() -> None:
         (AModel(n=3), b'{"n":3,"at":"2025-01-02"}'),
         ([AModel(n=3)], b'[{"n":3,"at":"2025-01-02"}]'),
         (msgspec.Raw(b'{ "a" : 1.0 }'), b'{ "a" : 1.0 }'),
+        (msgspec.Raw(rb'"\ud800"'), rb'"\ud800"'),
+        (msgspec.Raw(b""), b"null"),
         (None, b"null"),
     ],
 )
 def test_a_body_is_written_as_what_it_is(value: object, written: bytes) -> None:
     assert bytes(encode_body(value)) == written
+
+
+def deep(levels: int) -> Any:
+    """A list in a list in a list."""
+    return msgspec.json.decode(b"[" * levels + b"]" * levels)
+
+
+JUNK = (b"{", b"1 2", b"NaN", b"\xff", b'1},"x":{"y":1', b"\xef\xbb\xbf1", b"[" * 63 + b"]" * 63, b"[" * 90_000)
 
 
 def _circle() -> list[Any]:
@@ -102,7 +112,8 @@ class AFloat:
 @pytest.mark.parametrize(
     "value",
     [
-        *(object(), {"x": object()}, "\ud800", _circle(), {(1, 2): object()}),
+        *(object(), {"x": object()}, "\ud800", _circle(), {(1, 2): object()}, deep(63), {"x": deep(62)}),
+        *(*map(msgspec.Raw, JUNK), *([msgspec.Raw(junk)] for junk in JUNK), [1, msgspec.Raw(b"")]),
         *(*NONE, {"a": [1, {"b": NONE[0]}]}, AFloat(NONE[1]), (None, NONE[2]), [AFloat(NONE[0])], AnyModel(n=NONE[0])),
     ],
 )
@@ -142,7 +153,10 @@ def test_object_inside_of_something_means_anything_too() -> None:
 
 
 def test_a_raw_body_is_read_byte_for_byte() -> None:
-    assert bytes(decode_body(b'{"a" : 1.0}', msgspec.Raw)) == b'{"a" : 1.0}'
+    for data in (b'{"a" : 1.0}', rb'["\ud800"]', b"1e400"):
+        assert bytes(decode_body(data, msgspec.Raw)) == data
+    with pytest.raises(BodyError):
+        decode_body(b"{", msgspec.Raw)
 
 
 @pytest.mark.parametrize("kind", [AStruct, AClass, ADict, AModel, Outer, int, list[AModel]])
@@ -195,7 +209,10 @@ def test_a_result_says_more_than_its_value() -> None:
     assert (said["output"], said["confidence"], said["cost"], said["schema"]) == ({"n": 1}, 0.5, 2.0, "x.v1")
 
 
-@pytest.mark.parametrize("wrong", [{"confidence": 1.1}, {"confidence": math.nan}, {"cost": math.inf}])
+@pytest.mark.parametrize(
+    "wrong",
+    [{"confidence": 1.1}, {"confidence": math.nan}, {"cost": math.inf}, {"schema": "\ud800"}, {"schema": "x"}],
+)
 def test_a_result_that_says_nonsense_is_refused_where_it_is_made(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(wrong))):
         Result(1, **wrong)
@@ -252,6 +269,34 @@ def test_details_that_cannot_be_written_cost_nothing_else() -> None:
     assert core(answer)["details"] == {"reject": "'x'"}
     answer, _ = raised(Reject("x", "y", rate=math.nan, order="\ud800"), host="h")
     assert core(answer)["details"] == {"reject": "'x'", "rate": "nan", "order": "'\\ud800'"}
+
+
+def test_details_may_have_any_name() -> None:
+    own = {"host": "h2", "code": 1, "details": 2, "retry_after_ms": 3, "reject": "mine"}
+    error = Reject("no", "why")
+    error.details = own
+    answer, _ = raised(error, host="h")
+    assert core(answer)["details"] == {**own, "reject": "no"}
+    assert core(answer)["processing_host"] == "h"
+
+
+UNREADABLE = {
+    "large": "x" * MAX_DETAILS_BYTES,
+    "deep": {"deep": deep(62)},
+    "junk": msgspec.Raw(b"junk"),
+    "out of range": msgspec.Raw(b"1e400"),
+    "too long a number": 10**5_000,
+    "halves": "\ud800" * 300,
+}
+
+
+@pytest.mark.parametrize("value", UNREADABLE.values(), ids=UNREADABLE.keys())
+def test_details_that_nobody_could_read_are_shortened(value: object) -> None:
+    answer, _ = raised(Reject("no", "why", more=value, **{f"n{number}": number for number in range(100)}), host="h")
+    said = core(answer)
+    assert said["details"]["reject"] == "'no'"
+    assert len(answer.details.encode()) < MAX_DETAILS_BYTES
+    assert said["error_message"] == "why"
 
 
 def test_an_exception_that_cannot_speak_gives_its_name() -> None:
