@@ -5,8 +5,14 @@ A handler that knows nothing of us (logging.basicConfig) drops what is in `extra
 """
 
 import logging
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Hashable, Mapping, MutableMapping
 from typing import Any
+
+from reach.clock import Clock, SystemClock
+
+#: One line in so long says what happens again and again.
+SAME_EVERY_MS = 10_000
+MAX_REMEMBERED = 1_000
 
 _OF_LOGGING = frozenset({"exc_info", "stack_info", "stacklevel", "extra"})
 
@@ -37,6 +43,52 @@ class EventLog(logging.LoggerAdapter[logging.Logger]):
         facts = {**(kwargs.get("extra") or {}), **{name: kwargs[name] for name in kwargs if name not in _OF_LOGGING}}
         given = {name: kwargs[name] for name in kwargs if name in _OF_LOGGING}
         return (Event(msg, facts) if facts else msg), {**given, "extra": facts}
+
+
+class PacedLog:
+    """For what an outage makes happen again with every message: the same event of the same thing is one line in 10 s.
+
+    The next line says as `unsaid` how many there were meanwhile. Belongs to one object, whose clock it uses.
+    """
+
+    def __init__(self, log: EventLog, clock: Clock | None = None) -> None:
+        self._log = log
+        self._clock: Clock = clock or SystemClock()
+        self._said_at_ms: dict[Hashable, int] = {}
+        self._unsaid: dict[Hashable, int] = {}
+
+    def info(self, event: str, *, of: Hashable = None, **facts: object) -> bool:
+        """As `warning`."""
+        return self._say(logging.INFO, event, of, facts)
+
+    def warning(self, event: str, *, of: Hashable = None, **facts: object) -> bool:
+        """Say it, unless it was said of this thing (a stream, an agent; None: of anything) less than 10 s ago. True: it was said.
+
+        `exc_info` among the facts is an exception whose traceback goes with the line.
+        """
+        return self._say(logging.WARNING, event, of, facts)
+
+    def error(self, event: str, *, of: Hashable = None, **facts: object) -> bool:
+        """As `warning`."""
+        return self._say(logging.ERROR, event, of, facts)
+
+    def _say(self, level: int, event: str, of: Hashable, facts: dict[str, Any]) -> bool:
+        kind = (event, of)
+        now_ms = self._clock.monotonic_ms()
+        said_at_ms = self._said_at_ms.get(kind)
+        if said_at_ms is not None and now_ms - said_at_ms < SAME_EVERY_MS:
+            self._unsaid[kind] = self._unsaid.get(kind, 0) + 1
+            return False
+        if len(self._said_at_ms) >= MAX_REMEMBERED:
+            self._said_at_ms.clear()
+            self._unsaid.clear()
+        self._said_at_ms[kind] = now_ms
+        error = facts.pop("exc_info", None)
+        unsaid = self._unsaid.pop(kind, 0)
+        self._log.log(
+            level, event, extra={**facts, "unsaid": unsaid} if unsaid else facts, exc_info=error, stacklevel=3
+        )
+        return True
 
 
 def event_log(name: str) -> EventLog:

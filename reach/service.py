@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol, Self, TypeVar, cast, runtime_checkable
 
 from reach.clock import Clock, SystemClock
-from reach.errors import BackendError, ReachError
-from reach.log import event_log
+from reach.errors import BackendError, ReachError, ScriptFailed
+from reach.log import PacedLog, event_log
 
 Report = Mapping[str, int]
 """What one run did, as counts: `{"reclaimed": 3}`. Empty: nothing was to do."""
@@ -19,7 +19,6 @@ log = event_log("reach.service")
 
 FIRST_PAUSE_MS = 100
 MAX_PAUSE_MS = 1_000
-LOG_EVERY_MS = 10_000
 
 
 class Service(Protocol):
@@ -118,7 +117,7 @@ async def until_open(
     Raises:
         BackendError: It refuses.
     """
-    failures, logged_at_ms = 0, 0
+    failures, paced = 0, PacedLog(log, clock)
     while stop is None or not stop.is_set():
         try:
             return await _unless(stop, open_it())
@@ -126,10 +125,7 @@ async def until_open(
             if gives_up and not error.retryable:
                 raise
             failures += 1
-            now = clock.monotonic_ms()
-            if failures == 1 or now - logged_at_ms >= LOG_EVERY_MS:
-                logged_at_ms = now
-                log.warning("waiting for redis", extra={**told, "error": str(error), "failures": failures})
+            paced.warning("waiting for redis", **told, error=str(error), failures=failures)
         await _unless(stop, clock.sleep(pause_ms(failures, rng)))
     return False
 
@@ -169,6 +165,7 @@ class Supervisor:
         self._tasks: dict[asyncio.Task[None], str] = {}
         self._sleeping: set[asyncio.Task[None]] = set()
         self._stopping = False
+        self._log = PacedLog(log, self._clock)
         self.vitals: dict[str, Vitals] = {}
 
     def start(self) -> None:
@@ -214,28 +211,28 @@ class Supervisor:
 
     async def _loop(self, service: Service) -> None:
         vitals = self.vitals[service.name]
-        logged_at_ms: int | None = None
+        told = False
         while not self._stopping:
             vitals.runs += 1
             try:
                 await service.run_once()
-            except Exception as error:  # the one place: it must survive whatever a run meets
+            except Exception as error:  # noqa: BLE001 - the one place: it must survive whatever a run meets
                 vitals.failures += 1
                 vitals.last_error = error.code if isinstance(error, ReachError) else type(error).__name__
-                now = self._clock.monotonic_ms()
-                if logged_at_ms is None or now - logged_at_ms >= LOG_EVERY_MS:
-                    logged_at_ms = now
-                    # What Redis says when it is away needs no traceback; anything else is a bug and does.
-                    log.warning(
-                        "service failed",
-                        extra={"service": service.name, "error": str(error), "failures": vitals.failures},
-                        exc_info=None if isinstance(error, ReachError) and error.retryable else error,
-                    )
+                told |= self._log.warning(
+                    "service failed",
+                    of=service.name,
+                    service=service.name,
+                    error=str(error),
+                    failures=vitals.failures,
+                    exc_info=None if _is_known(error) else error,
+                )
                 wait_ms = pause_ms(vitals.failures, self._rng)
             else:
                 if vitals.failures:
-                    log.info("service recovered", extra={"service": service.name, "failures": vitals.failures})
-                    vitals.failures, vitals.last_error, logged_at_ms = 0, "", None
+                    if told:  # who flaps is not told of for each time
+                        log.info("service recovered", extra={"service": service.name, "failures": vitals.failures})
+                    vitals.failures, vitals.last_error, told = 0, "", False
                 vitals.last_ok_at_ms = self._clock.monotonic_ms()
                 wait_ms = service.interval_ms
             await self._rest(wait_ms)
@@ -253,12 +250,20 @@ class Supervisor:
             self._sleeping.discard(task)
 
 
+def _is_known(error: Exception) -> bool:
+    """What Redis says when it is away, or when somebody has spoilt a key, needs no traceback; anything else is a bug and does."""
+    if not isinstance(error, ReachError):
+        return False
+    return error.retryable or (bool(error.details.get("reply_code")) and not isinstance(error, ScriptFailed))
+
+
 class Tasks:
     """Owns tasks that end by themselves, one per message or question: none is lost to the collector, none outlives its owner."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._closed = False
+        self._log = PacedLog(log)
 
     def __len__(self) -> int:
         return len(self._tasks)
@@ -277,7 +282,8 @@ class Tasks:
         self._tasks.discard(task)
         error = None if task.cancelled() else task.exception()
         if error is not None:
-            log.error("task failed", extra={"task": task.get_name()}, exc_info=error)
+            name = task.get_name()  # a kind of task, and of which message
+            self._log.error("task failed", of=(name.partition(" ")[0], repr(error)), task=name, exc_info=error)
 
     async def close(self) -> None:
         """Cancel what still runs and wait until it has ended. Twice is once; nothing can be started any more."""

@@ -198,7 +198,7 @@ class Backend(Protocol):
         ...
 
     async def renew(self, partition: int, agent_id: str, instance: str, held: Mapping[str, Sequence[str]]) -> set[str]:
-        """XCLAIM JUSTID for lane -> hands; returns those still held. One that is missing was lost or cancelled."""
+        """Renew the leases of lane -> hands; returns those still held. One that is missing was lost, given to another or cancelled."""
         ...
 
     async def progress(self, partition: int, msg_id: str, leg: int, hand: str, notice: bytes | None) -> bool:

@@ -13,7 +13,7 @@ from reach.backend.port import Backend
 from reach.backend.steps import Answer, Settlement, SettleVerdict, Taken
 from reach.clock import Clock
 from reach.errors import BackendError, ReachError
-from reach.log import event_log
+from reach.log import PacedLog, event_log
 from reach.service import Report
 
 log = event_log("reach.agent")
@@ -74,6 +74,7 @@ class Inbox:
         self.instance_id = instance_id
         self._backend = backend
         self._clock = clock
+        self._log = PacedLog(log, clock)
         self._lock = threading.Lock()
         self._held: dict[Hold, None] = {}  # in the order in which they were taken
         self._cursors: dict[int, Mapping[str, str]] = {}
@@ -120,7 +121,7 @@ class Inbox:
             result = await self._backend.take(partition, self.agent_id, self.instance_id, free, held, turn=self._turn)
             if not result.gone:
                 break
-            log.warning("inbox gone", extra={"agent": self.agent_id, "partition": partition})
+            self._log.warning("inbox gone", of=partition, agent=self.agent_id, partition=partition)
             gone = True
             await self._backend.open_inbox(partition, self.agent_id)
             self._on_gone()
@@ -132,9 +133,13 @@ class Inbox:
             self._unsure.discard(partition)
         self._turn += len(result.taken)
         with self._lock:
-            for taken in result.taken:
-                self._held[hold_of(taken)] = None
-        self._buffer.extend(result.taken)
+            # A server that came back without its last second gives anew what goes on here all the while: it is ours again, and runs once.
+            fresh = [taken for taken in result.taken if hold_of(taken) not in self._held]
+            self._held.update(dict.fromkeys(map(hold_of, fresh)))
+        if len(fresh) < len(result.taken):
+            told = {"agent": self.agent_id, "partition": partition, "count": len(result.taken) - len(fresh)}
+            log.info("taken anew, and runs already", extra=told)
+        self._buffer.extend(fresh)
         self._cursors[partition] = result.cursors
 
     def _held_in(self, partition: int) -> list[tuple[str, str]]:
@@ -264,11 +269,5 @@ class Inbox:
                 item.done.set_result("unknown")
 
     def _say(self, event: str, item: Unsettled, error: ReachError | None) -> None:
-        log.error(
-            event,
-            extra={
-                "agent": self.agent_id,
-                "msg_id": item.taken.msg_id,
-                "error": error.code if error else "unreachable",
-            },
-        )
+        code = error.code if error else "unreachable"
+        self._log.error(event, agent=self.agent_id, msg_id=item.taken.msg_id, error=code)

@@ -4,11 +4,12 @@ import asyncio
 
 from reach.backend.port import Backend
 from reach.backend.steps import Settlement, WorkEntry
+from reach.clock import Clock
 from reach.delivery.answers import read_answer
 from reach.delivery.judge import Reference, read_reference
 from reach.delivery.trail import Trail, conversation_of
 from reach.errors import SERVER_ERRORS, BackendError
-from reach.log import event_log
+from reach.log import PacedLog, event_log
 
 log = event_log("reach.router")
 
@@ -18,8 +19,9 @@ MAX_AT_ONCE = 32
 class OnBehalf:
     """Applies receipts entries. Twice is once: the hand proves possession, and the second time it is stale."""
 
-    def __init__(self, backend: Backend, trail: Trail) -> None:
+    def __init__(self, backend: Backend, trail: Trail, *, clock: Clock | None = None) -> None:
         self._backend, self._trail = backend, trail
+        self._log = PacedLog(log, clock)
 
     async def settle(self, partition: int, entries: list[WorkEntry]) -> list[WorkEntry]:
         """Settle what these entries say; all of them then need nothing more. Cancelled: some may have been settled.
@@ -35,20 +37,20 @@ class OnBehalf:
     async def _settle(self, partition: int, entry: WorkEntry) -> None:
         reference = read_reference(entry.fields)
         if reference is None:
-            log.info("receipt without a message", extra={"entry": entry.id, "partition": partition})
+            self._log.info("receipt without a message", entry=entry.id, partition=partition)
             return
         try:
             await self._apply(partition, reference, entry.fields.get(b"r", b""))
         except SERVER_ERRORS:
             raise
         except BackendError as error:  # the ledger record is none: no answer can be applied to it
-            log.warning("receipt not applied", extra={"msg_id": reference.msg_id, "error": str(error)})
+            self._log.warning("receipt not applied", msg_id=reference.msg_id, error=str(error))
 
     async def _apply(self, partition: int, reference: Reference, data: bytes) -> None:
         record = await self._backend.inspect(partition, reference.msg_id, reference.leg)
         leg = record.legs.get(reference.leg) if record is not None else None
         if record is None or leg is None or leg.hand != reference.hand or not leg.agent:
-            log.info("stale receipt", extra={"msg_id": reference.msg_id, "leg": reference.leg})
+            self._log.info("stale receipt", msg_id=reference.msg_id, leg=reference.leg)
             return
         answer, wait_ms = read_answer(data)
         settlement = Settlement(reference.msg_id, reference.leg, reference.hand, answer, wait_ms=wait_ms)
@@ -56,4 +58,4 @@ class OnBehalf:
         if verdicts[0] == "done":
             self._trail.settled(partition, reference, leg, answer.code, conversation_of(record))
         else:
-            log.info("receipt came late", extra={"msg_id": reference.msg_id, "verdict": verdicts[0]})
+            self._log.info("receipt came late", msg_id=reference.msg_id, verdict=verdicts[0])

@@ -16,7 +16,7 @@ from reach.delivery.on_behalf import OnBehalf
 from reach.delivery.trail import Trail
 from reach.envelope.rules import partition_of
 from reach.errors import SERVER_ERRORS, BackendError, BackendUnavailable
-from reach.log import event_log
+from reach.log import PacedLog, event_log
 from reach.service import Report, Wait
 
 log = event_log("reach.router")
@@ -68,7 +68,8 @@ class Router:
         self._max_batch = min(max(max_batch, 1), MAX_BATCH)
         self._block_ms = block_ms
         self._clock: Clock = clock or SystemClock()
-        self._on_behalf = OnBehalf(backend, trail)
+        self._log = PacedLog(log, self._clock)
+        self._on_behalf = OnBehalf(backend, trail, clock=self._clock)
         self._wait = Wait()
         self._claim_at_ms = 0
         self._unfinished = True  # a run that has not ended well: entries may be pending to this worker
@@ -146,7 +147,7 @@ class Router:
         for partition in self._partitions:
             entries = await self._backend.claim_work(self._worker, partition, CLAIM_IDLE_MS, self._max_batch)
             if entries:
-                log.info("claimed", extra={"partition": partition, "count": len(entries)})
+                self._log.info("claimed", of=partition, partition=partition, count=len(entries))
                 done += await self._serve(entries)
         return done
 
@@ -204,10 +205,9 @@ class Router:
             return await self._backend.inspect(partition, reference.msg_id, reference.leg, envelope=True)
         except SERVER_ERRORS:
             raise
-        except (
-            BackendError
-        ) as error:  # a record that is no record: nobody can decide about it, its caller ends by its own clock
-            log.warning("unreadable record", extra={"msg_id": reference.msg_id, "error": str(error)})
+        except BackendError as error:
+            # A record that is no record: nobody can decide about it, its caller ends by its own clock.
+            self._log.warning("unreadable record", msg_id=reference.msg_id, error=str(error))
             return None
 
     async def _finish(self, partition: int, entries: list[WorkEntry]) -> None:
@@ -259,7 +259,7 @@ class Router:
             return True
         if case.tries >= 2 * MAX_TRIES:
             # Somebody else changes it under our hands every time: it stays pending, and is claimed when it has lain for a while.
-            log.warning("let lie", extra={"entry": case.entry.id, "stream": case.entry.stream})
+            self._log.warning("let lie", entry=case.entry.id, stream=case.entry.stream)
             return False
         if case.reference is None:
             await self._look_up_sender(case)
@@ -306,12 +306,12 @@ class Router:
         except BackendError as error:
             if len(decisions) == 1:
                 return [RouteResult("error", error=str(error))]
-            log.warning("batch failed", extra={"partition": partition, "count": len(decisions), "error": str(error)})
+            self._log.warning("batch failed", of=partition, partition=partition, count=len(decisions), error=str(error))
         return [(await self._apply(partition, [case]))[0] for case in cases]
 
     async def _bury(self, partition: int, case: Case, reason: str) -> None:
         """Put an entry among the dead letters; where even that fails, acknowledge it, so that it cannot come for ever."""
-        log.error("buried", extra={"entry": case.entry.id, "stream": case.entry.stream, "error": reason})
+        self._log.error("buried", entry=case.entry.id, stream=case.entry.stream, error=reason)
         if not case.data:
             case.data = case.entry.fields.get(b"e", b"")
         burial = self._judge.bury(case, reason, self._now_ms())
@@ -322,7 +322,7 @@ class Router:
         except BackendError as error:
             result = RouteResult("error", error=str(error))
         if result.verdict == "error":
-            log.error("not even buried", extra={"entry": case.entry.id, "error": result.error})
+            self._log.error("not even buried", entry=case.entry.id, error=result.error)
             await self._backend.finish_work(partition, [case.entry])
         self._trail.buried(burial, reason)
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from reach.backend import Backend
 from reach.errors import SERVER_ERRORS, BackendError
-from reach.log import event_log
+from reach.log import PacedLog, event_log
 from reach.routing.index import CapabilityIndex
 from reach.service import Report
 
@@ -32,6 +32,7 @@ class Opener:
     def __init__(self, backend: Backend, index: CapabilityIndex, owner: str, now_ms: Callable[[], int]) -> None:
         """`now_ms`: the clock of the backend."""
         self._backend, self._index, self._owner, self._now_ms = backend, index, owner, now_ms
+        self._log = PacedLog(log)
         self._last = ""
 
     async def run_once(self) -> Report:
@@ -59,7 +60,8 @@ class Opener:
         except SERVER_ERRORS:
             raise
         except BackendError as error:  # something that no step can heal: the router goes on without this agent
-            log.warning("inbox not opened", extra={"agent": agent_id, "partition": partition, "error": str(error)})
+            of = (agent_id, partition)
+            self._log.warning("inbox not opened", of=of, agent=agent_id, partition=partition, error=str(error))
             return False
 
     def _lives(self, agent_id: str, now_ms: int) -> bool:
@@ -82,5 +84,5 @@ class Opener:
         if stored is None or not beats:
             await self._backend.close_inbox(partition, agent_id)
             return False
-        log.warning("inbox opened again", extra={"agent": agent_id, "partition": partition})
+        self._log.warning("inbox opened again", of=(agent_id, partition), agent=agent_id, partition=partition)
         return True

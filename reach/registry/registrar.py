@@ -22,7 +22,7 @@ from reach.envelope.rules import (
     sender_of,
 )
 from reach.errors import BackendError, ReachError, RecordError, RegistrationRefused
-from reach.log import event_log
+from reach.log import PacedLog, event_log
 from reach.registry.removing import open_inboxes, remove_agent
 from reach.routing.agents import SUSPECT_MS
 from reach.service import Report, Wait
@@ -77,6 +77,7 @@ class Registrar:
         self._backend = backend
         self._on_cancelled = on_cancelled
         self._worker = worker
+        self._log = PacedLog(log)
         self._wait = Wait()
         self._in_hand = ""  # the entry that is being handled; if it brings the run down, it is given up
 
@@ -93,14 +94,14 @@ class Registrar:
             entries = await self._backend.read_control(self._worker, 0)
         for entry_id, data in entries:
             if entry_id == culprit:  # it brought the last run down, and would stop all others for ever
-                log.error("given up", extra={"entry": entry_id})
+                self._log.error("given up", entry=entry_id)
                 await self._backend.finish_control(entry_id)
                 counts["given_up"] = 1
                 continue
             self._in_hand = entry_id
             try:
                 mailbox, notice = await self._answer(data)
-                _tell_who_starts_agents(entry_id, data, mailbox, notice)
+                _tell_who_starts_agents(self._log, entry_id, data, mailbox, notice)
                 await self._backend.finish_control(entry_id, mailbox, records.encode_notice(notice))
             except (BackendError, asyncio.CancelledError):
                 self._in_hand = ""  # no fault of the entry
@@ -166,7 +167,7 @@ class Registrar:
         raise RegistrationRefused(text, code="backend.unavailable")
 
     async def _refuse_conflict(self, wanted: Registration, stored: bytes | None) -> None:
-        known = _stored(stored)
+        known = _stored(stored, self._log)
         if known is None or _declaration(known) == _declaration(wanted):
             return
         _, beats = await self._backend.registration(wanted.agent_id)
@@ -186,7 +187,8 @@ class Registrar:
 
     async def _change(self, asked: _Capabilities) -> Notice:
         """Declare other capabilities for an agent that is registered."""
-        known = _stored(await self._backend.registered(asked.agent_id) if ids.is_name(asked.agent_id) else None)
+        stored = await self._backend.registered(asked.agent_id) if ids.is_name(asked.agent_id) else None
+        known = _stored(stored, self._log)
         if known is None:
             raise RegistrationRefused(f"{asked.agent_id[:128]} is not registered", code="registration.unknown_agent")
         fields = msgspec.json.decode(records.encode_registration(known), type=dict[str, msgspec.Raw])
@@ -236,20 +238,20 @@ class Registrar:
         try:
             record = await self._backend.inspect(partition, msg_id)
         except BackendError as error:  # it is cancelled all the same; only nobody can read afterwards who had it
-            log.info("cancelled without a record of it", extra={"msg_id": msg_id, "error": error.code})
+            self._log.info("cancelled without a record of it", msg_id=msg_id, error=error.code)
             return
         if record is not None:
             self._on_cancelled(partition, record)
 
 
-def _stored(data: bytes | None) -> StoredRegistration | None:
+def _stored(data: bytes | None, paced: PacedLog) -> StoredRegistration | None:
     """What is registered; None too for bytes that no registrar wrote: they are overwritten."""
     if data is None:
         return None
     try:
         known = records.decode_stored_registration(data)
     except RecordError as error:
-        log.warning("unreadable registration", extra={"error": error.message})
+        paced.warning("unreadable registration", error=error.message)
         return None
     return known if isinstance(known, StoredRegistration) else None
 
@@ -280,22 +282,19 @@ class _Answerable(msgspec.Struct, frozen=True):
     reply_to: str = ""
 
 
-def _tell_who_starts_agents(entry_id: str, data: bytes, mailbox: str, notice: Notice) -> None:
+def _tell_who_starts_agents(paced: PacedLog, entry_id: str, data: bytes, mailbox: str, notice: Notice) -> None:
     """What cannot be read, and an answer that nobody gets, stand in the log: else the author of a plain agent sees nothing at all."""
     if notice.fields.get("op") is None:
         problem = str(notice.fields.get("message")) if data else "it has no field c"
-        log.warning(
-            "unreadable control entry",
-            extra={"entry": entry_id, "error": problem[:MAX_TOLD], "begins": ascii(data[:40])},
-        )
+        paced.warning("unreadable control entry", entry=entry_id, error=problem[:MAX_TOLD], begins=ascii(data[:40]))
     if not mailbox:
-        told = {
+        told: dict[str, object] = {
             "entry": entry_id,
             "op": notice.fields.get("op"),
             "answer": notice.notice,
             "code": notice.fields.get("code"),
         }
-        log.warning("control entry without a usable reply_to", extra=told)
+        paced.warning("control entry without a usable reply_to", **told)
 
 
 def _reply_to(data: bytes) -> str:

@@ -7,7 +7,7 @@ from reach.backend import Backend
 from reach.backend.steps import Change
 from reach.clock import Clock, SystemClock
 from reach.errors import BackendError
-from reach.log import event_log
+from reach.log import PacedLog, event_log
 from reach.registry.grace import STEP_MS, Grace
 from reach.routing.index import CapabilityIndex
 from reach.service import Report, Wait
@@ -52,6 +52,7 @@ class Watcher:
         self.index = index
         self._backend = backend
         self._clock: Clock = clock or SystemClock()
+        self._log = PacedLog(log, self._clock)
         self._loaded = asyncio.Event()
         self._grace = Grace(POLL_MS)
         self._cursor: str | None = None
@@ -133,7 +134,7 @@ class Watcher:
             if (
                 lost
             ):  # before the index forgets them: nobody may be refused for want of those who are about to come back
-                log.warning("registry lost", extra={"version": snapshot.version, "was": self._version})
+                self._log.warning("registry lost", version=snapshot.version, was=self._version)
                 self.index.settling_until_ms = self.now_ms() + SETTLE_MS
             self.index.load(snapshot.agents, snapshot.routes, snapshot.types, snapshot.meta)
             self._version, self._cursor = snapshot.version, snapshot.cursor

@@ -18,7 +18,7 @@ from reach.envelope.receipt import Notice, ReceiptRecord
 from reach.envelope.records import decode_notice, decode_receipt
 from reach.envelope.rules import fingerprint, partition_of
 from reach.errors import BackendDenied, BackendError, BackendFull, BackendUnavailable, EnvelopeError, RecordError
-from reach.log import event_log
+from reach.log import PacedLog, event_log
 from reach.sdk.mailbox import Keeper, Mailbox, Reader
 from reach.sdk.pending import Pending, next_round
 from reach.service import Service, Supervisor, Tasks, pause_ms
@@ -56,6 +56,7 @@ class Exchange:
         self.recorder = HopRecorder(
             backend.record, time_base(clock), node=node, worker=mailbox_id, ask_ms=backend.now_ms
         )
+        self._log = PacedLog(log, clock)
         self._on_control = on_control
         self._pending: dict[str, list[Pending]] = {}
         self._tasks = Tasks()
@@ -177,7 +178,7 @@ class Exchange:
             except BackendDenied:
                 raise
             except BackendError as error:  # also a key of another type, which somebody heals
-                log.info("send again", extra={"msg_id": pending.msg_id, "error": error.code, "failures": failures})
+                self._log.info("send again", msg_id=pending.msg_id, error=error.code, failures=failures)
             else:
                 pending.accepted = True
                 return
@@ -279,7 +280,7 @@ class Exchange:
             await ask(pending)
         except (BackendError, RecordError) as error:
             # Not the last word: the mailbox goes on, and the local end at total + 250 ms holds.
-            log.info("the ledger did not answer", extra={"msg_id": pending.msg_id, "error": error.code})
+            self._log.info("the ledger did not answer", msg_id=pending.msg_id, error=error.code)
 
     # ------------------------------------------------------------ what comes
 
@@ -295,7 +296,7 @@ class Exchange:
             elif entry.kind == "notice":
                 self._on_notice(decode_notice(entry.data))
         except RecordError as error:
-            log.warning("mail that cannot be read", extra={"id": entry.id, "error": error.message})
+            self._log.warning("mail that cannot be read", id=entry.id, error=error.message)
 
     def _on_receipt(self, partition: int, receipt: ReceiptRecord) -> None:
         for pending in list(self._pending.get(receipt.msg_id, ())):

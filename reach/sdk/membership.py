@@ -11,7 +11,7 @@ from reach.envelope.receipt import Notice
 from reach.envelope.records import encode_control, register_entry
 from reach.envelope.registration import ControlEntry, ControlOp, Registration
 from reach.errors import BackendError, RegistrationRefused
-from reach.log import event_log
+from reach.log import PacedLog, event_log
 from reach.service import Report
 
 log = event_log("reach.agent")
@@ -42,6 +42,7 @@ class Membership:
         self._backend = backend
         self._mailbox_id = mailbox_id
         self._clock = clock
+        self._log = PacedLog(log, clock)
         self._forgotten = asyncio.Event()
         self._answer: Notice | None = None
         self._news = asyncio.Event()
@@ -162,7 +163,7 @@ class Membership:
             except BackendError as error:
                 if not error.retryable:
                     raise
-                log.info("cannot ask the registrar", extra={"op": op, "error": error.code})
+                self._log.info("cannot ask the registrar", op=op, error=error.code)
                 wait_ms = ASK_EVERY_MS // 4
             cancel = self._clock.call_later(wait_ms, self._news.set)
             try:

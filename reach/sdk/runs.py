@@ -15,7 +15,7 @@ from reach.delivery.inbox import Hold, Inbox, hold_of
 from reach.envelope.codec import decode
 from reach.envelope.message import Envelope
 from reach.errors import EnvelopeError
-from reach.log import event_log
+from reach.log import PacedLog, event_log
 from reach.sdk.context import Context
 from reach.sdk.effects import Effects
 from reach.sdk.handlers import Handler, Handlers
@@ -103,6 +103,7 @@ class Runs:
         self._recorder = recorder
         self._host = host
         self._clock = clock
+        self._log = PacedLog(log, clock)
         self._on_change = on_change
         self._max_process_ms = max_process_ms
         self._runs: dict[Hold, Run] = {}
@@ -148,7 +149,7 @@ class Runs:
         self._inbox.forget(hold)
         run = self._runs.get(hold)
         if run is not None and run.claim():
-            log.info("run lost", extra={"msg_id": run.taken.msg_id, "agent": self._inbox.agent_id})
+            self._log.info("run lost", msg_id=run.taken.msg_id, agent=self._inbox.agent_id)
             run.cancel()
 
     def hand_back(self, taken: Taken, run: Run | None = None) -> None:
@@ -304,7 +305,7 @@ class Runs:
 
     def _settled(self, taken: Taken, answer: Answer, wait_ms: int, run: Run | None, verdict: SettleVerdict) -> None:
         if verdict != "done":
-            log.info("answer not taken", extra={"msg_id": taken.msg_id, "verdict": verdict, "code": answer.code})
+            self._log.info("answer not taken", msg_id=taken.msg_id, verdict=verdict, code=answer.code)
         if run is None or wait_ms == 0:
             return
         took_ms = self._clock.monotonic_ms() - run.started_at_ms

@@ -81,6 +81,14 @@ class Drive:
         await drive.backend.open_inbox(0, AGENT)
         return drive
 
+    def remember(self) -> dict[str, str]:
+        """How far each mailbox was read."""
+        return dict(self._seen)
+
+    def rewind(self, seen: dict[str, str]) -> None:
+        """Read the mailboxes from there again."""
+        self._seen = dict(seen)
+
     async def keep_box(self, box: str = BOX) -> None:
         """Keep a mailbox as its owner does: one that had to be made is read from its beginning."""
         if await self.backend.keep_mailbox(box, [0]):

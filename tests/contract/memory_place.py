@@ -1,5 +1,6 @@
 """The memory backend as a place: its store, with a wall clock that the test moves."""
 
+import copy
 from collections.abc import Mapping
 
 from reach.backend.memory_backend import MemoryBackend, Store
@@ -7,7 +8,7 @@ from reach.backend.memory_backend.store import Hash
 from reach.backend.memory_backend.streams import Stream
 from reach.backend.port import Backend
 from reach.clock import SystemClock
-from tests.contract.places import ENV, KEYS, Pending
+from tests.contract.places import ENV, KEYS, Pending, Snapshot
 
 
 class AheadClock(SystemClock):
@@ -46,6 +47,18 @@ class MemoryPlace:
 
     async def forget_all(self) -> None:
         self._store.clear()
+
+    async def remember(self) -> Snapshot:
+        stored = (self._store._values, self._store._expires, self._store._expiry_queue)
+        return Snapshot(copy.deepcopy(stored), self._store.now_ms())
+
+    async def rewind(self, snapshot: Snapshot) -> None:
+        self._store.clear()
+        values, expires, queue = copy.deepcopy(snapshot.values)
+        self._store._values.update(values)
+        self._store._expires.update(expires)
+        self._store._expiry_queue.extend(queue)
+        await self.pass_time(1)  # what comes now has ids of its own
 
     async def delete(self, key: str) -> None:
         self._store.delete(key)

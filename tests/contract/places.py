@@ -23,6 +23,13 @@ class Pending(NamedTuple):
     deliveries: int
 
 
+class Snapshot(NamedTuple):
+    """What was stored, and when. `values` are the place's own."""
+
+    values: Any
+    at_ms: int
+
+
 class Place(Protocol):
     """What the tests need beside the port. Keys are whole names; entries are (id, fields)."""
 
@@ -41,6 +48,14 @@ class Place(Protocol):
 
     async def forget_all(self) -> None:
         """FLUSHALL."""
+        ...
+
+    async def remember(self) -> Snapshot:
+        """Everything, as a disk would have it."""
+        ...
+
+    async def rewind(self, snapshot: Snapshot) -> None:
+        """A restart that has lost all that was written since; the clock has gone on."""
         ...
 
     async def delete(self, key: str) -> None: ...
@@ -109,6 +124,7 @@ class RedisPlace:
         self._plain: Any = redis.asyncio.Redis.from_url(url, protocol=2)
         self._plain.response_callbacks.clear()
         self._backends: list[Backend] = []
+        self._passed_ms = 0
 
     async def connect(self) -> Backend:
         backend = open_backend(self.url, env=ENV)
@@ -123,6 +139,7 @@ class RedisPlace:
         await self._plain.aclose()
 
     async def pass_time(self, ms: int) -> None:
+        self._passed_ms += ms
         for raw_key in await self.raw.keys("*"):
             key = raw_key.decode()
             await self._age(key, (await self.raw.type(key)).decode(), ms)
@@ -166,6 +183,21 @@ class RedisPlace:
 
     async def forget_all(self) -> None:
         await self.raw.flushall()
+
+    async def remember(self) -> Snapshot:
+        keys = await self.raw.keys("*")
+        return Snapshot([(k, await self.raw.pttl(k), await self.raw.dump(k)) for k in keys], self._passed_ms)
+
+    async def rewind(self, snapshot: Snapshot) -> None:
+        last = await self.raw.time()
+        await self.raw.flushall()
+        for key, ttl_ms, dumped in snapshot.values:
+            await self.raw.restore(key, max(ttl_ms, 0), dumped)
+        passed_ms = self._passed_ms - snapshot.at_ms
+        await self.pass_time(passed_ms)
+        self._passed_ms -= passed_ms
+        while (await self.raw.time())[1] // 1000 == last[1] // 1000:  # what comes now has ids of its own
+            continue
 
     async def delete(self, key: str) -> None:
         await self.raw.delete(key)

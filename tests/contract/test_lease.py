@@ -87,3 +87,47 @@ async def test_progress_is_fenced_by_the_hand(drive: Drive) -> None:
     await drive.place.delete(KEYS.message(0, taken.msg_id))
     assert await drive.backend.progress(0, taken.msg_id, 0, taken.hand, notice) is False
     assert await drive.notices(BOX) == []
+
+
+# ---------------------------------------------------------------- whose lease it is
+
+
+async def test_nobody_renews_the_lease_of_another(drive: Drive) -> None:
+    taken = await drive.running()
+    await drive.place.pass_time(9_000)
+    assert await drive.backend.renew(0, AGENT, "i2", {"normal": [taken.hand]}) == set()
+    (row,) = await drive.place.pending(INBOX, GROUP_AGENT)
+    assert row.consumer == "i1"
+    assert row.idle_ms >= 9_000
+
+
+async def test_many_are_renewed_and_each_is_told_of(drive: Drive) -> None:
+    hands = [f"{number}-1" for number in range(1, 1_201)]
+    for hand in hands:
+        await drive.place.append(INBOX, {"m": b"junk"}, hand)
+    await drive.place.read_plain(INBOX, GROUP_AGENT, "i1", 1_100)
+    assert await drive.backend.renew(0, AGENT, "i1", {"normal": hands}) == set(hands[:1_100])
+
+
+async def test_who_had_it_before_the_last_second_was_lost_keeps_nobody_elses_lease(drive: Drive) -> None:
+    """Redis comes back without a take; another one takes it, and dies. The first one runs it still, and renews."""
+    await drive.past_grace()
+    await drive.sent(processing_ms=60_000, ttl_ms=200_000, total_ms=200_000)
+    snapshot = await drive.place.remember()
+    taken = await drive.taken("i1")
+    await drive.place.rewind(snapshot)
+    assert [again.hand for again in await drive.take("i2")] == [taken.hand]
+    events = await drive.live(17_500, renew=(taken.hand,))
+    assert [(event.what, event.instance) for event in events] == [("reclaimed", "i2")]
+
+
+async def test_what_is_taken_anew_after_the_last_second_was_lost_is_the_same_run(drive: Drive) -> None:
+    await drive.past_grace()
+    await drive.sent(processing_ms=60_000, ttl_ms=200_000, total_ms=200_000)
+    snapshot = await drive.place.remember()
+    taken = await drive.taken("i1")
+    await drive.place.rewind(snapshot)
+    assert await drive.backend.renew(0, AGENT, "i1", {"normal": [taken.hand]}) == set()  # it lies there untaken
+    assert [again.hand for again in await drive.take("i1")] == [taken.hand]
+    assert await drive.live(17_500, renew=(taken.hand,)) == []
+    assert await drive.settle(taken, success()) == "done"

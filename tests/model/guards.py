@@ -42,6 +42,7 @@ GUARDS = (
         "lost tail",
         2,
     ),
+    Guard("renewer", "renew asks to whom the entry is pending: it keeps nobody else's lease", "lost tail", 3),
     Guard("take late", "take hands over nothing past its ttl or total", "expiry", 1),
     Guard("settle late", "a result past total ends the leg as `due` would", "expiry", 1),
     Guard("repeat", "the same result again, by the one that gave it, is done", "agents", 1),
@@ -70,6 +71,4 @@ GUARDS = (
     Guard("retryable", "only what ended retryable is opened again", "rounds", 1),
     Guard("fresh", "a leg that is opened again has a fresh token as hand", "waiting rounds", 4),
 )
-#: What the model has found missing in the steps, and has until they have it too. Each is shown by its counterexample.
-TO_COME = frozenset({"adopt"})
 ALL = frozenset(guard.name for guard in GUARDS)

@@ -84,11 +84,11 @@ class Keys(Scene):
         for p in self.may(world, "tail lost"):
             if world.kept is None and world.callers[0].sent and p.faults:
                 p.kept = _in_redis(world)
-                yield step("(the last write that survives)", FAULT, p)
+                yield step("(the last write that survives)", FAULT, p, ("keep",))
         if world.kept is not None:
             p = self.open(world._replace(faults=max(world.faults - 1, 0)))
             _restore(p, world, world.kept)
-            yield step("Redis restarts, what came after is lost", FAULT, p)
+            yield step("Redis restarts, what came after is lost", FAULT, p, ("restart",))
 
 
 # ---------------------------------------------------------------------- the lost tail

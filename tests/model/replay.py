@@ -4,7 +4,9 @@ This is what keeps the model true. Time is moved only where the model says that 
 """
 
 from random import Random
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
+
+import msgspec
 
 from reach.backend.keys import GROUP_AGENT
 from reach.backend.steps import Plan as RealPlan
@@ -12,7 +14,7 @@ from reach.backend.steps import Settlement, WorkEntry
 from reach.envelope.ledger import Leg as RealLeg
 from reach.envelope.ledger import LegState
 from tests.contract.drive import Drive, new_id, retryable, success
-from tests.contract.places import KEYS, Place
+from tests.contract.places import KEYS, Place, Snapshot
 from tests.model.ledger import Ledger
 from tests.model.scene import Call, Step
 from tests.model.world import (
@@ -41,7 +43,17 @@ from tests.model.world import (
 LONG_MS = 1_000_000_000
 TTL_MS, WAIT_MS = 100_000_000, 1_000_000
 ANSWERS = {SUCCESS: success(), RETRYABLE: retryable(), HANDED_BACK: retryable("handler.retry")}
+RARELY = 0.8
 FOR_ONE_CALLER = {"envelope.id_conflict", "overloaded"}
+
+
+class _Kept(NamedTuple):
+    """What survives a restart: of the place, and of what the replay knows of it."""
+
+    stored: Snapshot
+    waiting: list[WorkEntry]
+    heard: list[int]
+    seen: dict[str, str]
 
 
 class Replay:
@@ -59,6 +71,7 @@ class Replay:
         self.gone: list[WorkEntry] = []
         self.heard = [0] * len(self.setting.sends)
         self.told: list[str] = []
+        self.kept: _Kept | None = None
 
     @classmethod
     async def start(cls, place: Place, ledger: Ledger) -> Self:
@@ -77,7 +90,10 @@ class Replay:
             moves = [step for step in self.ledger.moves(self.world) if self._can(step)]
             if not moves:
                 return
-            await self.follow(rng.choice(moves))
+            chosen = rng.choice(moves)
+            if ("restart",) in chosen.calls and rng.random() < RARELY:  # so that something is lost by it
+                chosen = rng.choice(moves)
+            await self.follow(chosen)
 
     def _can(self, step: Step) -> bool:
         """The model looks at one leg at a time, `due` at all that are due; and no wait is longer than ttl here."""
@@ -234,6 +250,18 @@ class Replay:
     async def _delete_due(self) -> None:
         await self.drive.place.delete(KEYS.due(0))
 
+    async def _keep(self) -> None:
+        stored = await self.drive.place.remember()
+        self.kept = _Kept(stored, list(self.waiting), list(self.heard), self.drive.remember())
+
+    async def _restart(self) -> None:
+        kept = self.kept
+        assert kept is not None
+        await self.drive.place.rewind(kept.stored)
+        self.drive.rewind(kept.seen)
+        self.gone += [entry for entry in self.waiting if entry not in kept.waiting]
+        self.waiting, self.heard, self.kept = list(kept.waiting), list(kept.heard), None
+
     async def _lose_group(self, agent: int) -> None:
         await self.drive.place.drop_group(KEYS.inbox(0, f"agent{agent}", "normal"), GROUP_AGENT)
         await self._open(agent)
@@ -271,7 +299,9 @@ class Replay:
     def _pick(self, wanted: Entry | Decision, *, there: bool) -> WorkEntry:
         """The entry that is meant; from now on it is no longer pending."""
         if not there:
-            return next(entry for entry in self.gone if self._is(entry, wanted))
+            found = next(entry for entry in [*self.gone, *self.waiting] if self._is(entry, wanted))
+            # After a restart the same entry may be pending once more; what the model means is one that is not.
+            return msgspec.structs.replace(found, id="0-1") if found in self.waiting else found
         found = self._peek(wanted)
         self.waiting.remove(found)
         self.gone.append(found)

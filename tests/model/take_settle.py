@@ -2,6 +2,7 @@
 
 from tests.model.partition import Partition
 from tests.model.world import (
+    DEAD,
     DONE,
     EXPIRED,
     FRESH,
@@ -80,10 +81,15 @@ def _pass_on(p: Partition, letter: Letter, instance: int) -> None:
 
 
 def renew(p: Partition, work: Work) -> bool:
-    """XCLAIM JUSTID of one entry; False: it is pending to nobody any more, the handler is cancelled."""
+    """XCLAIM JUSTID of one entry; False: it is pending to nobody any more, or to another one: the handler is cancelled."""
     p.works.remove(work)
     for letter in p.inbox:
         if (letter.hand, letter.agent) == (work.hand, work.agent) and letter.instance != NOBODY:
+            if work.instance not in {letter.instance, PLAIN}:
+                if p.on("renewer"):
+                    return False
+                if letter.instance == DEAD:
+                    p.blame("somebody else keeps the lease of a dead holder, and nobody takes its work over")
             _pass_on(p, letter, work.instance)
             leg = p.leg(work.leg)
             known = leg is not None and leg.hand == work.hand and leg.instance in {work.instance, NOBODY}

@@ -5,7 +5,7 @@ import pytest
 from reach.delivery.states import TRANSITIONS
 from tests.model.__main__ import deepen, without
 from tests.model.explorer import explore
-from tests.model.guards import ALL, GUARDS, TO_COME, Guard
+from tests.model.guards import GUARDS, Guard
 from tests.model.ledger import Ledger
 from tests.model.partition import Setting
 from tests.model.scenarios import BY_NAME, SCENARIOS
@@ -52,10 +52,6 @@ def test_without_a_guard_a_promise_is_broken(guard: Guard) -> None:
     report = without(guard.name)
     print(report)
     assert report.broken
-
-
-def test_what_is_to_come_is_a_guard() -> None:
-    assert TO_COME <= ALL
 
 
 @pytest.mark.long

@@ -232,7 +232,7 @@ class World:
             if await self.place.type_of(KEYS.inbox(0, hand.agent, hand.lane)) == "stream":
                 await self.place.remove(KEYS.inbox(0, hand.agent, hand.lane), hand.hand)
                 # Time passes in the real place by XCLAIM, which forgets what has no body: so let both forget it now.
-                await self.backend.renew(0, hand.agent, hand.instance, {hand.lane: [hand.hand]})
+                await self.place.acknowledge(KEYS.inbox(0, hand.agent, hand.lane), GROUP_AGENT, hand.hand)
         elif what == "bytes":
             await self.place.delete(KEYS.envelope(0, message))
         elif what == "record":

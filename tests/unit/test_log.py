@@ -7,8 +7,9 @@ import pickle
 
 import pytest
 
-from reach.log import event_log
+from reach.log import PacedLog, event_log
 from reach_worker.logs import ConsoleFormatter, JsonFormatter
+from tests.manual_clock import ManualClock
 
 log = event_log("reach.of_a_test")
 
@@ -50,3 +51,33 @@ def test_exceptions_and_other_processes(caught: pytest.LogCaptureFixture) -> Non
     other = copy.copy(record)
     other.exc_info = None
     assert pickle.loads(pickle.dumps(other)).getMessage() == "failed task=t"
+
+
+def test_the_same_of_the_same_thing_is_said_once_in_ten_seconds(caught: pytest.LogCaptureFixture) -> None:
+    clock = ManualClock()
+    paced = PacedLog(log, clock)
+    assert [paced.warning("gone", of="a", agent="a") for _ in range(5)] == [True] + [False] * 4
+    assert paced.warning("gone", of="b", agent="b")
+    assert paced.error("lost", of="a", agent="a")
+    clock.advance(9_999)
+    assert not paced.warning("gone", of="a", agent="a")
+    clock.advance(1)
+    assert paced.warning("gone", of="a", agent="a")
+    clock.advance(10_000)
+    assert paced.info("gone", of="a", agent="a")
+    assert caught.messages == [
+        "gone agent=a",
+        "gone agent=b",
+        "lost agent=a",
+        "gone agent=a unsaid=5",
+        "gone agent=a",
+    ]
+    assert [record.levelname for record in caught.records] == ["WARNING", "WARNING", "ERROR", "WARNING", "INFO"]
+
+
+def test_a_paced_log_forgets_before_it_grows(caught: pytest.LogCaptureFixture) -> None:
+    paced = PacedLog(log, ManualClock())
+    for number in range(1_001):
+        paced.warning("gone", of=number)
+    assert paced.warning("gone", of=0)  # forgotten, and so said again
+    assert not paced.warning("gone", of=1_000)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from reach.clock import Cancel
-from reach.errors import BackendDenied, BackendUnavailable
+from reach.errors import BackendDenied, BackendError, BackendUnavailable, ScriptFailed
 from reach.service import MAX_PAUSE_MS, Report, Supervisor, Tasks, Wait, pause_ms, until_open
 from tests.manual_clock import ManualClock
 
@@ -85,6 +85,36 @@ async def test_failures_in_a_row_are_counted_and_logged_once_in_ten_seconds(capl
     assert clock.now_ms < 10_000
     assert len([record for record in caplog.records if record.message.startswith("service failed ")]) == 1
     assert supervisor.vitals["counting"].last_error == "backend.unavailable"
+
+
+async def test_who_flaps_is_told_of_once_in_ten_seconds(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    clock = StepClock()
+    service = Counting([BackendUnavailable("away"), None] * 6, wanted=12)
+    async with Supervisor([service], clock=clock, rng=random.Random(1)):
+        await service.enough.wait()
+    assert clock.now_ms < 10_000
+    assert [record.getMessage().partition(" service=")[0] for record in caplog.records] == [
+        "service failed",
+        "service recovered",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("error", "traceback"),
+    [
+        (BackendUnavailable("away"), False),
+        (BackendError("Redis answered WRONGTYPE", details={"reply_code": "WRONGTYPE"}), False),
+        (ScriptFailed("Redis answered: a bug", details={"reply_code": "ERR"}), True),
+        (BackendError("unexpected"), True),
+        (ValueError("a bug"), True),
+    ],
+)
+async def test_only_a_bug_has_a_traceback(caplog: pytest.LogCaptureFixture, error: Exception, traceback: bool) -> None:
+    service = Counting([error], wanted=1)
+    async with Supervisor([service], clock=StepClock(), rng=random.Random(1)):
+        await service.enough.wait()
+    assert [record.exc_info is not None for record in caplog.records] == [traceback]
 
 
 class Holding:

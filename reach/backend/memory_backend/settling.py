@@ -73,12 +73,18 @@ def _discard_own(part: Partition, agent: str, settlement: Settlement) -> None:
 
 
 def renew(part: Partition, agent: str, instance: str, held: Mapping[str, Sequence[str]]) -> set[str]:
-    """XCLAIM JUSTID for lane -> hands; those still held. One that is missing was lost or cancelled."""
+    """XCLAIM JUSTID for lane -> hands; those still held. One that is missing was lost or cancelled.
+
+    What is pending to another instance is not renewed: one that had it before must not keep the lease of one that is dead by now.
+    """
     still: set[str] = set()
     for lane, hands in held.items():
         group = part.readers(agent, lane)
-        if group is not None:
-            still.update(group.claim(instance, hands, part.now_ms))
+        if group is None:
+            continue
+        rows = {hand: group.pending_of(hand) for hand in hands}
+        own = [hand for hand, row in rows.items() if row is not None and row.consumer == instance]
+        still.update(group.claim(instance, own, part.now_ms))
     return still
 
 

@@ -3,14 +3,14 @@
 from collections.abc import Mapping, Sequence
 
 from reach.backend.connection import Reply
-from reach.backend.keys import GROUP_AGENT, LANES
+from reach.backend.keys import LANES
 from reach.backend.redis_backend.side import Side
-from reach.backend.redis_backend.streams import LOST, code_of, text_of
+from reach.backend.redis_backend.streams import text_of
 from reach.backend.scripts import script
 from reach.backend.steps import Guard, Settlement, SettleVerdict, Taken, TakeResult
-from reach.errors import BackendError
 
 MAX_SETTLED = 100
+MAX_RENEWED = 500
 
 
 class AgentSide(Side):
@@ -70,18 +70,13 @@ class AgentSide(Side):
         return verdicts
 
     async def renew(self, partition: int, agent_id: str, instance: str, held: Mapping[str, Sequence[str]]) -> set[str]:
-        commands = [
-            ["XCLAIM", self._keys.inbox(partition, agent_id, lane), GROUP_AGENT, instance, 0, *hands, "JUSTID"]
-            for lane, hands in held.items()
-            if hands
-        ]
+        named = [(lane, hand) for lane, hands in held.items() for hand in hands]
         still: set[str] = set()
-        for reply in await self._link.batch(commands):
-            if isinstance(reply, BackendError):
-                if code_of(reply) not in LOST:
-                    raise reply
-                continue  # the lane is gone, and with it what was held
-            still.update(text_of(hand) for hand in reply)
+        for start in range(0, len(named), MAX_RENEWED):
+            batch = named[start : start + MAX_RENEWED]
+            argv = [part for pair in batch for part in pair]
+            reply = await self._link.run(script("renew"), self._keys.due(partition), agent_id, instance, *argv)
+            still.update(hand for (_, hand), is_held in zip(batch, reply, strict=True) if is_held)
         return still
 
     async def progress(self, partition: int, msg_id: str, leg: int, hand: str, notice: bytes | None) -> bool:

@@ -142,7 +142,7 @@ class RegistrySide(Side):
         read = await self._streams.read({key: cursor}, MAX_CHANGES, block_ms)
         if not read:
             # A stream that was made anew after its ids had run ahead of the clock: nothing in it will ever lie behind this cursor.
-            last = await self._link.call("XREVRANGE", key, "+", "-", "COUNT", 1)
+            last = await self._healing(key, "stream", "XREVRANGE", key, "+", "-", "COUNT", 1)
             if last and ids.stream_id(last[0][0]) < ids.stream_id(cursor):
                 read = await self._streams.read({key: "0-0"}, MAX_CHANGES)
         return [_change(entry) for _, entries in read for entry in entries]

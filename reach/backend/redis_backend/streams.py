@@ -10,12 +10,11 @@ import msgspec
 from reach.backend.connection import MAX_BLOCK_MS, Link, Reply
 from reach.backend.scripts import script
 from reach.errors import BackendError
-from reach.log import event_log
+from reach.log import PacedLog, event_log
 
 log = event_log("reach.backend")
 
 HEAL_PACE_MS = 100
-WARN_PACE_MS = 10_000
 MAX_REMEMBERED = 10_000
 HEALS_A_READ = 3
 
@@ -86,7 +85,7 @@ class Streams:
     def __init__(self, link: Link) -> None:
         self._link = link
         self._healed_at_ms: dict[str, int] = {}
-        self._warned_at_ms: dict[str, int] = {}
+        self._log = PacedLog(log, link.clock)
         self._seen: set[str] = set()
 
     async def read_group(
@@ -178,13 +177,11 @@ class Streams:
             now_ms = self._link.clock.monotonic_ms()
         if len(self._healed_at_ms) > MAX_REMEMBERED:
             self._healed_at_ms.clear()
-            self._warned_at_ms.clear()
         for key in keys:
             self._healed_at_ms[key] = now_ms
             # One that was never read is only new.
-            if key in self._seen and now_ms - self._warned_at_ms.get(key, -WARN_PACE_MS) >= WARN_PACE_MS:
-                self._warned_at_ms[key] = now_ms
-                log.warning("stream_lost", extra={"stream": key, "group": group})
+            if key in self._seen:
+                self._log.warning("stream_lost", of=key, stream=key, group=group)
         for reply in await self._link.run_each(script("heal_key"), [(key, "stream", group) for key in keys]):
             if isinstance(reply, BackendError):
                 raise reply

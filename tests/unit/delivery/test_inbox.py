@@ -1,6 +1,7 @@
 """The agent's side of a message, against a real router and ledger on memory."""
 
 import asyncio
+import copy
 from collections.abc import AsyncIterator, Sequence
 
 import pytest
@@ -289,3 +290,19 @@ async def test_a_lane_that_lost_its_group_is_opened_told_and_what_ran_comes_agai
     await hand.inbox.run_once()
     assert [await one for one in settling] == ["done", "done"]
     assert told == ["gone"]
+
+
+async def test_what_a_server_gives_anew_and_is_held_is_not_taken_twice(hand: Hand) -> None:
+    """It has come back without its last second: the entry lies there undelivered, and the ledger has it as queued."""
+    await hand.send(2)
+    record = copy.deepcopy(hand.bus.store._values)
+    one, two = await hand.inbox.take(2)
+    hand.bus.store._values.update(record)
+    hand.inbox.connection_lost()
+    hand.inbox.forget(hold_of(two))  # a renewal has found nothing: this one is not ours any more
+    assert [taken.hand for taken in await hand.inbox.take(5)] == [two.hand]
+    assert await hand.inbox.take(5) == []
+    assert hand.inbox.holds() == {0: {"normal": [one.hand, two.hand]}}
+    settling = [await hand.settle(taken) for taken in (one, two)]
+    await hand.inbox.run_once()
+    assert [await task for task in settling] == ["done", "done"]

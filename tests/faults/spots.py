@@ -1,0 +1,88 @@
+"""Where each row of the key table is met in the town of `healing.py`: the keys to break, and what of it must come back by itself."""
+
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple
+
+from reach.backend.keys import LANES
+from tests.faults.healing import AGENT, KEYS, Town
+
+Find = Callable[[Town], Awaitable[list[str]]]
+
+
+class Spot(NamedTuple):
+    """One row. `returns`: its keys are there again, of their type, within two seconds, since something always needs them."""
+
+    find: Find
+    returns: bool = False
+
+
+def always(*keys: str) -> Find:
+    async def find(_: Town) -> list[str]:
+        return list(keys)
+
+    return find
+
+
+async def held(town: Town) -> list[str]:
+    return [KEYS.message(0, (await town.hold()).msg_id)]
+
+
+async def kept(town: Town) -> list[str]:
+    return [KEYS.envelope(0, (await town.waiting()).msg_id)]
+
+
+async def part(town: Town) -> list[str]:
+    return [KEYS.part(0, (await town.hold()).msg_id)]
+
+
+async def mailbox(town: Town) -> list[str]:
+    return [KEYS.mail(0, town.reach.mailbox_id)]
+
+
+def of_partition(name: str) -> Find:
+    return always(KEYS.partition_prefix(0) + name)
+
+
+def of_env(name: str) -> Find:
+    return always("reach:{dev}:" + name)
+
+
+MSG_ID = "0198a5c2-7f3e-7000-8000-000000000001"
+
+SPOTS: dict[str, Spot] = {
+    "ingress": Spot(always(*(KEYS.ingress(0, lane) for lane in LANES)), returns=True),
+    "again": Spot(always(KEYS.again(0)), returns=True),
+    "receipts": Spot(always(KEYS.receipts(0)), returns=True),
+    "inbox": Spot(always(*(KEYS.inbox(0, AGENT, lane) for lane in LANES)), returns=True),
+    "message": Spot(held),
+    "envelope": Spot(kept),
+    "due": Spot(always(KEYS.due(0)), returns=True),
+    "mail": Spot(mailbox, returns=True),
+    "part": Spot(part),
+    "line": Spot(of_partition("line:abc")),
+    "share": Spot(of_partition(f"share:{AGENT}")),
+    "session": Spot(of_partition(f"session:{AGENT}:order-1")),
+    "blob": Spot(of_partition("blob:abc")),
+    "once": Spot(of_partition(f"once:{MSG_ID}:mail")),
+    "health": Spot(of_partition("health")),
+    "tick": Spot(always(KEYS.tick(0)), returns=True),
+    "dead": Spot(always(KEYS.dead(0))),
+    "events": Spot(always(KEYS.events(0)), returns=True),
+    "meta": Spot(always(KEYS.meta())),
+    "routes": Spot(always(KEYS.routes())),
+    "types": Spot(always(KEYS.types())),
+    "schemas": Spot(of_env("schemas")),
+    "rules": Spot(of_env("rules")),
+    "agents": Spot(always(KEYS.agents())),
+    "beats": Spot(always(KEYS.beats())),
+    "load": Spot(always(KEYS.load())),
+    "changes": Spot(always(KEYS.changes())),
+    "circuit": Spot(of_env("circuit")),
+    "met": Spot(of_env("met:tester")),
+    "conv": Spot(of_env("conv:abc")),
+    "rate": Spot(of_env(f"rate:{AGENT}")),
+    "secrets": Spot(of_env("secrets")),
+    "control": Spot(always(KEYS.control()), returns=True),
+    "probe": Spot(of_env(f"probe:{AGENT}")),
+    "lock": Spot(always(KEYS.lock("opener")), returns=True),
+}
