@@ -298,3 +298,7 @@ class Backend(Protocol):
     async def dead_letters(
         self, partition: int, after: str = "-", max_entries: int = 100
     ) -> list[tuple[str, dict[bytes, bytes]]]: ...
+
+    async def drop_dead(self, partition: int, entry_ids: Sequence[str]) -> int:
+        """XDEL dead letters; how many of them were still there. Again: 0."""
+        ...

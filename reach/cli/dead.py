@@ -1,29 +1,53 @@
-"""`reach dead`: the dead letters, and one of them with everything that is known about it."""
+"""`reach dead`: the dead letters. Look at them, send them once more, throw them away."""
 
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import click
 import msgspec
 
-from reach.backend import open_backend
+from reach.backend import Backend, open_backend
 from reach.cli import edge
-from reach.delivery.dead_letters import DeadLetter, find_dead, list_dead
+from reach.delivery.dead_letters import DeadLetter, DeadLetters
+from reach.ids import stream_id
+
+_UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+ALL = 1_000_000
 
 
-@click.command()
-@click.argument("name", required=False)
+class Age(click.ParamType[int]):
+    """`45s`, `30m`, `12h`, `7d` -> ms."""
+
+    name = "AGE"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Read it."""
+        found = re.fullmatch(r"(\d{1,9})([smhd])", str(value))
+        if found is None:
+            self.fail(f"{value!r} is no age: say 45s, 30m, 12h or 7d", param, ctx)
+        return int(found[1]) * _UNITS_MS[found[2]]
+
+
+@click.group()
+def dead() -> None:
+    """Look at what reach has given up, send it once more, or throw it away."""
+
+
+@dead.command("ls")
 @click.option("-n", "count", type=click.IntRange(1, 100_000), default=100, show_default=True, help="How many at most.")
 @edge.with_place
 @edge.with_output("table", "json")
-def dead(name: str | None, count: int, redis_url: str, env: str, form: str) -> int:
-    """List what reach has given up, oldest first; with NAME (an entry id or msg_id) show one, with its envelope and history."""
-    letters = edge.run(_letters(redis_url, env, name, count))
-    if name is not None:
-        if not letters:
-            edge.say(f"reach: no dead letter {name}")
-            return edge.FAILED
-        edge.data(edge.as_json(_told(letters[0], whole=True)))
-    elif form == "json":
+def listed(count: int, redis_url: str, env: str, form: str) -> int:
+    """List them, oldest first."""
+
+    async def read() -> list[DeadLetter]:
+        async with _opened(redis_url, env) as backend:
+            return [letter async for letter in DeadLetters(backend).list(count)]
+
+    letters = edge.run(read())
+    if form == "json":
         edge.data(edge.as_json([_told(letter, whole=False) for letter in letters]))
     elif letters:
         rows = [("ID", "MSG_ID", "CODE", "ATTEMPTS", "MESSAGE"), *map(_row, letters)]
@@ -33,30 +57,98 @@ def dead(name: str | None, count: int, redis_url: str, env: str, form: str) -> i
     return edge.OK
 
 
-async def _letters(url: str, env: str, name: str | None, count: int) -> list[DeadLetter]:
+@dead.command()
+@click.argument("name")
+@edge.with_place
+def show(name: str, redis_url: str, env: str) -> int:
+    """Show one with its envelope and history; NAME is an entry id or a msg_id."""
+
+    async def read() -> DeadLetter | None:
+        async with _opened(redis_url, env) as backend:
+            return await DeadLetters(backend).find(name)
+
+    letter = edge.run(read())
+    if letter is None:
+        return _missing(name)
+    edge.data(edge.as_json(_told(letter, whole=True)))
+    return edge.OK
+
+
+@dead.command()
+@click.argument("names", nargs=-1)
+@click.option("--all", "everything", is_flag=True, help="Every letter of the env.")
+@click.option("--to", "target", metavar="PATTERN", help="Another target: agent_id:..., capability:..., group:...")
+@edge.with_place
+def requeue(names: tuple[str, ...], everything: bool, target: str | None, redis_url: str, env: str) -> int:
+    """Send letters once more, with new deadlines; NAMES are entry ids or msg_ids. Safe to run twice."""
+
+    async def send() -> int:
+        async with _opened(redis_url, env) as backend:
+            letters = DeadLetters(backend)
+            found, missing = await _named(letters, names, everything)
+            for letter in found:
+                sent = await letters.requeue(letter, target=target)
+                edge.data(f"{letter.id} {sent.msg_id} {sent.round}")
+            await edge.complain_if_nobody_serves(backend, redis_url, env)
+            return max([edge.OK, *map(_missing, missing)])
+
+    return edge.run(send())
+
+
+@dead.command()
+@click.argument("names", nargs=-1)
+@click.option("--all", "everything", is_flag=True, help="Every letter of the env.")
+@click.option("--older-than", "age_ms", type=Age(), help="Those that have lain there for longer: 45s, 30m, 12h, 7d.")
+@edge.with_place
+def purge(names: tuple[str, ...], everything: bool, age_ms: int | None, redis_url: str, env: str) -> int:
+    """Delete letters for good; NAMES are entry ids or msg_ids."""
+
+    async def delete() -> int:
+        async with _opened(redis_url, env) as backend:
+            letters = DeadLetters(backend)
+            found, missing = await _named(letters, names, everything or age_ms is not None)
+            if age_ms is not None:
+                before_ms = await backend.now_ms() - age_ms
+                found = [letter for letter in found if stream_id(letter.id)[0] < before_ms]
+            edge.say(f"{await letters.purge(found)} purged")
+            return max([edge.OK, *map(_missing, missing)])
+
+    return edge.run(delete())
+
+
+@asynccontextmanager
+async def _opened(url: str, env: str) -> AsyncIterator[Backend]:
     backend = open_backend(url, env=env)
     try:
         await backend.open()
-        partitions = range(backend.partitions)
-        if name is not None:
-            found = await find_dead(backend, partitions, name)
-            return [found] if found is not None else []
-        return [letter async for letter in list_dead(backend, partitions, max_entries=count)]
+        yield backend
     finally:
         await backend.close()
 
 
+async def _named(letters: DeadLetters, names: tuple[str, ...], everything: bool) -> tuple[list[DeadLetter], list[str]]:
+    """Those that are meant, and the names that none has."""
+    if bool(names) == everything:
+        raise click.UsageError("say which: NAMES, or --all" if not names else "NAMES, or all of them: not both")
+    found = [letter async for letter in letters.list(ALL) if everything or {letter.id, letter.msg_id} & set(names)]
+    known = {name for letter in found for name in (letter.id, letter.msg_id)}
+    return found, [name for name in names if name not in known]
+
+
+def _missing(name: str) -> int:
+    edge.say(f"reach: no dead letter {name}")
+    return edge.FAILED
+
+
 def _told(letter: DeadLetter, *, whole: bool) -> dict[str, Any]:
     told = {"id": letter.id, "partition": letter.partition, "msg_id": letter.msg_id, "receipt": _json(letter.receipt)}
-    return told | ({"history": _json(letter.history), "envelope": _json(letter.envelope)} if whole else {})
+    return told | ({"history": letter.attempts, "envelope": _json(letter.envelope)} if whole else {})
 
 
 def _row(letter: DeadLetter) -> tuple[str, ...]:
-    receipt = _json(letter.receipt)
-    facts = receipt if isinstance(receipt, dict) else {}
-    message = str(facts.get("error_message") or "")
-    code, attempts = str(facts.get("code", "?")), str(facts.get("attempts", "?"))
-    return letter.id, letter.msg_id or "-", code, attempts, message[:60].replace("\n", " ")
+    said = letter.said
+    message = (said.error_message or "")[:60].replace("\n", " ")
+    return letter.id, letter.msg_id or "-", said.code or "?", str(len(letter.attempts) or said.attempts), message
 
 
 def _json(data: bytes) -> Any:

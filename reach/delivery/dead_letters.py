@@ -1,12 +1,36 @@
-"""Dead letters: what reach has given up, with its envelope, its last receipt and the history of its attempts."""
+"""Dead letters: what reach has given up, with its envelope, its last receipt and the history of its attempts.
 
-from collections.abc import AsyncIterator, Sequence
+They stay until they are requeued, purged, too old or too many.
+"""
+
+import hashlib
+from collections.abc import AsyncIterator, Iterable
+from typing import Any
 
 import msgspec
 
 from reach.backend.port import Backend
+from reach.envelope.codec import decode, encode
+from reach.envelope.message import Envelope, Target
+from reach.envelope.rules import MAX_HEADERS_BYTES, business_msg_id, check_pattern, partition_of, sender_of
+from reach.errors import EnvelopeError
 
 PAGE = 100
+HISTORY = "reach-history"  # the header in which a requeued message takes its past along
+MAX_HISTORY_BYTES = 2_000  # of the 4 KiB that all headers have
+
+History = list[dict[str, Any]]
+
+
+class Said(msgspec.Struct, frozen=True):
+    """Of a letter's receipt what matters here."""
+
+    status: str = ""
+    code: str = ""
+    round: int = 1
+    attempts: int = 0
+    target_agent: str | None = None
+    error_message: str | None = None
 
 
 class DeadLetter(msgspec.Struct, frozen=True):
@@ -19,31 +43,119 @@ class DeadLetter(msgspec.Struct, frozen=True):
     receipt: bytes
     history: bytes
 
+    @property
+    def said(self) -> Said:
+        """The receipt; an empty one where it is junk."""
+        try:
+            return msgspec.json.decode(self.receipt, type=Said)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            return Said()
 
-async def list_dead(
-    backend: Backend, partitions: Sequence[int], *, max_entries: int = 1_000
-) -> AsyncIterator[DeadLetter]:
-    """The dead letters of these partitions, the oldest of each first, at most `max_entries` in all."""
-    left = max_entries
-    for partition in partitions:
-        after = "-"
-        while left > 0:
-            page = await backend.dead_letters(partition, after, min(PAGE, left))
-            for entry_id, fields in page:
-                yield _letter(partition, entry_id, fields)
-            left -= len(page)
-            if len(page) < PAGE:
-                break
-            after = page[-1][0]
+    @property
+    def attempts(self) -> History:
+        """All runs that are known, `{attempt, agent, code, at}`, also those before the message was requeued."""
+        try:
+            before = decode(self.envelope, max_bytes=max(len(self.envelope), 1)).headers.get(HISTORY, "[]")
+        except EnvelopeError:
+            before = "[]"
+        earlier = _runs(before.encode())
+        return earlier + [run for run in _runs(self.history) if run not in earlier]
 
 
-async def find_dead(backend: Backend, partitions: Sequence[int], name: str) -> DeadLetter | None:
-    """The dead letter with this entry id or of this message (the latest); None where there is none."""
-    found = None
-    async for letter in list_dead(backend, partitions, max_entries=1_000_000):
-        if name in {letter.id, letter.msg_id}:
-            found = letter
-    return found
+class Requeued(msgspec.Struct, frozen=True):
+    """What a letter went on as."""
+
+    msg_id: str
+    round: int
+
+
+class DeadLetters:
+    """The dead letters of an env."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+
+    async def list(self, max_entries: int = 1_000) -> AsyncIterator[DeadLetter]:
+        """The letters, partition by partition, the oldest of each first, at most `max_entries` in all."""
+        left = max_entries
+        for partition in range(self._backend.partitions):
+            after = "-"
+            while left > 0:
+                page = await self._backend.dead_letters(partition, after, min(PAGE, left))
+                for entry_id, fields in page:
+                    yield _letter(partition, entry_id, fields)
+                left -= len(page)
+                if len(page) < PAGE:
+                    break
+                after = page[-1][0]
+
+    async def find(self, name: str) -> DeadLetter | None:
+        """The letter with this entry id or of this message (the latest); None where there is none."""
+        found = None
+        async for letter in self.list(max_entries=1_000_000):
+            if name in {letter.id, letter.msg_id}:
+                found = letter
+        return found
+
+    async def requeue(self, letter: DeadLetter, *, target: str | None = None) -> Requeued:
+        """Send it once more, with new deadlines and all its attempts, and take it out of the dead letters.
+
+        To the same target, and after an end that was retryable, it is the next round of the same message: its sender's key, its guards
+        (`ctx.once`) and what has become of it meanwhile count. Else it is a message of its own, whose id follows from the letter and the
+        target. So it is safe to run twice, or to be cut off half-way: it is the same message again.
+
+        Args:
+            letter: As `list` or `find` gave it.
+            target: Another pattern; scope one.
+
+        Raises:
+            EnvelopeError: The letter holds no envelope that could be sent, or the target is no pattern.
+            BackendError: It may or may not have been sent; requeue it again.
+        """
+        old = decode(letter.envelope, max_bytes=max(len(letter.envelope), 1))
+        new = msgspec.structs.replace(old, not_before=None, headers=_with_history(old, letter.attempts))
+        if target is None and await self._opens_again(letter, old):
+            new = msgspec.structs.replace(new, round=letter.said.round + 1)
+        else:
+            new = self._as_its_own(new, letter, target or _own_pattern(letter, old))
+        partition = partition_of(new.msg_id, new.order_key, self._backend.partitions)
+        await self._backend.submit(partition, new.lane, encode(new))
+        await self._backend.drop_dead(letter.partition, [letter.id])
+        return Requeued(new.msg_id, new.round)
+
+    async def _opens_again(self, letter: DeadLetter, envelope: Envelope) -> bool:
+        """Whether the next round does it. A broadcast that is forgotten would go to those again, too, whose leg was a success."""
+        if letter.said.status != "retryable":
+            return False
+        return (
+            envelope.target.scope == "one" or await self._backend.inspect(letter.partition, letter.msg_id) is not None
+        )
+
+    def _as_its_own(self, envelope: Envelope, letter: DeadLetter, pattern: str) -> Envelope:
+        check_pattern(pattern)
+        place = hashlib.sha256(f"{letter.partition}/{letter.id}/{pattern}".encode()).hexdigest()
+        return msgspec.structs.replace(
+            envelope,
+            msg_id=business_msg_id(self._backend.env, sender_of(envelope.source), f"dead/{place}"),
+            task_id=envelope.task,
+            correlation_id=envelope.conversation,
+            target=Target(pattern=pattern),
+            round=1,
+            process_order=None,
+        )
+
+    async def purge(self, letters: Iterable[DeadLetter]) -> int:
+        """Delete them for good; how many there were."""
+        ids: dict[int, list[str]] = {}
+        for letter in letters:
+            ids.setdefault(letter.partition, []).append(letter.id)
+        return sum([await self._backend.drop_dead(partition, group) for partition, group in ids.items()])
+
+
+def _own_pattern(letter: DeadLetter, envelope: Envelope) -> str:
+    """A letter of a broadcast is that of one leg: only its agent is asked again."""
+    agent = letter.said.target_agent if envelope.target.scope == "all" else None
+    return f"agent_id:{agent}" if agent else envelope.target.pattern
 
 
 def _letter(partition: int, entry_id: str, fields: dict[bytes, bytes]) -> DeadLetter:
@@ -55,3 +167,22 @@ def _letter(partition: int, entry_id: str, fields: dict[bytes, bytes]) -> DeadLe
         fields.get(b"r", b""),
         fields.get(b"h", b"[]"),
     )
+
+
+def _runs(stored: bytes) -> History:
+    try:
+        return msgspec.json.decode(stored, type=History)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return []
+
+
+def _with_history(envelope: Envelope, runs: History) -> dict[str, str]:
+    """The headers with the history, of which the oldest runs go where there is no room for all."""
+    others = {name: value for name, value in envelope.headers.items() if name != HISTORY}
+    size = sum(len(name.encode()) + len(value.encode()) for name, value in others.items()) + len(HISTORY)
+    room = min(MAX_HISTORY_BYTES, MAX_HEADERS_BYTES - size)
+    for start in range(len(runs)):
+        text = msgspec.json.encode(runs[start:])
+        if len(text) <= room:
+            return {**others, HISTORY: text.decode()}
+    return others

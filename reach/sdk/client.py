@@ -9,6 +9,7 @@ from typing import Generic, Protocol, Self, TypeVar
 
 from reach import ids
 from reach.backend.port import Backend
+from reach.delivery.dead_letters import DeadLetters
 from reach.envelope.message import Source
 from reach.envelope.receipt import Notice
 from reach.errors import ConfigError
@@ -205,6 +206,11 @@ class Reach(Sending):
             BackendError: It could not be done.
         """
         await self._exchange.mailbox.make()
+
+    @property
+    def dead_letters(self) -> DeadLetters:
+        """What reach has given up in this env: list, find, requeue, purge."""
+        return DeadLetters(self.backend)
 
     @property
     def outstanding(self) -> int:

@@ -116,3 +116,17 @@ async def test_meta_of_the_wrong_type_sets_nothing(drive: Drive) -> None:
     await drive.sent(Plan("finish", answer=retryable("overloaded"), dead=True))
     assert len(await drive.backend.read_events(0, "0", 0)) == len(await drive.backend.dead_letters(0)) == 1
     await drive.place.delete(KEYS.meta())
+
+
+async def test_dead_letters_are_dropped_by_their_ids(drive: Drive) -> None:
+    for _ in range(3):
+        await drive.sent(Plan("finish", answer=retryable("overloaded"), dead=True))
+    first, second, third = [entry_id for entry_id, _ in await drive.backend.dead_letters(0)]
+    assert await drive.backend.drop_dead(0, [first, third, "1-1"]) == 2
+    assert await drive.backend.drop_dead(0, [first, third]) == 0
+    assert [entry_id for entry_id, _ in await drive.backend.dead_letters(0)] == [second]
+    assert await drive.backend.drop_dead(0, []) == 0
+    await drive.place.spoil(KEYS.dead(0))
+    assert await drive.backend.drop_dead(0, [second]) == 0
+    await drive.place.delete(KEYS.dead(0))
+    assert await drive.backend.drop_dead(0, [second]) == 0

@@ -135,15 +135,39 @@ async def test_dead_letters_are_listed_and_shown(place: str) -> None:
     assert refused.returncode == 75
     receipt = json.loads(refused.stdout)
     assert (receipt["code"], receipt["attempts"]) == ("handler.error", 1)
-    (listed,) = json.loads((await call(place, "dead", "-o", "json")).stdout)
+    (listed,) = json.loads((await call(place, "dead", "ls", "-o", "json")).stdout)
     assert (listed["msg_id"], listed["id"]) == (receipt["msg_id"], receipt["details"]["dead_letter"])
     for name in (listed["id"], listed["msg_id"]):
-        shown = json.loads((await call(place, "dead", name)).stdout)
+        shown = json.loads((await call(place, "dead", "show", name)).stdout)
         assert shown["envelope"]["payload"]["body"] == 5
         assert [attempt["code"] for attempt in shown["history"]] == ["handler.error"]
-    assert (await call(place, "dead", "1-1")).returncode == 1
-    assert "handler.error" in (await call(place, "dead")).stdout.decode()
-    assert (await call(place, "dead", "--env", "staging")).stdout == b""
+    assert (await call(place, "dead", "show", "1-1")).returncode == 1
+    assert "handler.error" in (await call(place, "dead", "ls")).stdout.decode()
+    assert (await call(place, "dead", "ls", "--env", "staging")).stdout == b""
+
+
+async def test_dead_letters_are_requeued_and_purged(place: str) -> None:
+    for body in ("5", "6"):
+        await call(place, "request", "breaks", body, "--timeout", "0.75")
+    first, second = json.loads((await call(place, "dead", "ls", "-o", "json")).stdout)
+    assert (await call(place, "dead", "requeue")).returncode == 2
+    assert (await call(place, "dead", "requeue", first["id"], "--all")).returncode == 2
+    assert (await call(place, "dead", "requeue", first["id"], "--to", "capability:UPPER")).returncode == 2
+    done = await call(place, "dead", "requeue", first["id"], "1-1", "--to", "capability:echo")
+    assert (done.returncode, done.stderr) == (1, b"reach: no dead letter 1-1\n")
+    entry_id, msg_id, round_ = done.stdout.split()
+    assert (entry_id.decode(), round_) == (first["id"], b"1")
+
+    async def ran() -> bool:
+        return b"agent.completed" in (await call(place, "events", msg_id.decode())).stdout
+
+    await wait_until(ran, timeout=30, what="the run of what was requeued")
+    (left,) = json.loads((await call(place, "dead", "ls", "-o", "json")).stdout)
+    assert left["id"] == second["id"]
+    assert (await call(place, "dead", "purge", "--older-than", "1d")).stderr == b"0 purged\n"
+    assert (await call(place, "dead", "purge", "--older-than", "soon")).returncode == 2
+    assert (await call(place, "dead", "purge", second["msg_id"])).stderr == b"1 purged\n"
+    assert (await call(place, "dead", "ls", "-o", "json")).stdout == b"[]\n"
 
 
 async def test_agents_lists_who_is_there(place: str) -> None:

@@ -1,5 +1,7 @@
 """The memory backend: its life, and what is kept to be read later."""
 
+from collections.abc import Sequence
+
 from reach import ids
 from reach.backend.keys import KeySpace
 from reach.backend.memory_backend.agent import AgentSide
@@ -93,3 +95,10 @@ class MemoryBackend(SenderSide, RouterSide, AgentSide, RegistrySide):
             return self._behind(self._keys.dead(partition), "0-0" if after == "-" else after, max_entries)
 
         return await self._step("dead_letters", step)
+
+    async def drop_dead(self, partition: int, entry_ids: Sequence[str]) -> int:
+        def step() -> int:
+            key = self._keys.dead(partition)
+            return self._own_stream(key).delete(entry_ids) if self._store.type_of(key) == "stream" else 0
+
+        return await self._step("drop_dead", step)

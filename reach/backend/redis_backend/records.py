@@ -1,5 +1,7 @@
 """What is kept to be read later: hop records and dead letters."""
 
+from collections.abc import Sequence
+
 from reach import ids
 from reach.backend.redis_backend.eviction import QUESTION
 from reach.backend.redis_backend.side import Side
@@ -8,6 +10,7 @@ from reach.backend.scripts import script
 from reach.errors import BackendError
 
 TRIM_EVERY_MS = 60_000
+MAX_DROPPED = 1_000  # ids of one XDEL
 
 
 class RecordsSide(Side):
@@ -68,3 +71,14 @@ class RecordsSide(Side):
             await self._link.run(script("heal_key"), key, "stream", "")
             return []
         return [(entry.id, entry.fields or {}) for entry in entries_of(reply)]
+
+    async def drop_dead(self, partition: int, entry_ids: Sequence[str]) -> int:
+        key = self._keys.dead(partition)
+        dropped = 0
+        for start in range(0, len(entry_ids), MAX_DROPPED):
+            try:
+                dropped += await self._link.call("XDEL", key, *entry_ids[start : start + MAX_DROPPED])
+            except BackendError as error:
+                if code_of(error) not in LOST:
+                    raise
+        return dropped

@@ -108,7 +108,7 @@ def pending(survey: Survey) -> Finding:
 def dead(survey: Survey) -> Finding:
     """Messages that were given up."""
     count = sum(stream.length for partition in survey.partitions for stream in partition.records[1:])
-    faults = [Fault("warn", f"{count} dead letters", "reach dead")] if count else []
+    faults = [Fault("warn", f"{count} dead letters", "reach dead ls")] if count else []
     return judged("dead", faults, "no dead letters")
 
 

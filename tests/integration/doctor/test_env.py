@@ -168,7 +168,7 @@ CASES: list[tuple[str, str, str, str, Break]] = [
     ("ids", "fail", f"{DOOR} has had the id 99999999999999-1", "XSETID", hostile(DOOR)),
     ("ids", "fail", f"{LANE} has had the id", "XSETID", hostile(LANE)),
     ("ids", "fail", "reach:{dev}:control has had the id", "XSETID", hostile(KEYS.control())),
-    ("dead", "warn", "1 dead letters", "reach dead", dead_letter),
+    ("dead", "warn", "1 dead letters", "reach dead ls", dead_letter),
 ]  # fmt: skip
 
 

@@ -1,0 +1,225 @@
+"""Dead letters, from their end to their second life."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from reach import Agent, Context
+from reach.delivery.dead_letters import HISTORY, DeadLetter
+from reach.envelope.rules import MAX_HEADERS_BYTES
+from reach.errors import BackendUnavailable, EnvelopeError
+from reach.testing import TestReach
+
+PAY = "capability:pay"
+
+
+class Shop:
+    """An agent that can be mended."""
+
+    def __init__(self, name: str = "payer", capability: str = "pay") -> None:
+        self.broken = True
+        self.runs: list[tuple[str, Any]] = []
+        self.headers: dict[str, str] = {}
+        self.effects: list[str] = []
+        self.agent = Agent(name, groups=("shops",))
+
+        @self.agent.capability(capability)
+        async def pay(body: Any, ctx: Context) -> str:
+            self.runs.append((ctx.key, body))
+            self.headers = ctx.headers
+            await ctx.once("book", self.effects.append, ctx.msg_id)
+            if self.broken:
+                raise ValueError("down")
+            return "paid"
+
+
+async def letter_of(bus: TestReach) -> DeadLetter:
+    (letter,) = [letter async for letter in bus.reach.dead_letters.list()]
+    return letter
+
+
+async def test_a_letter_goes_on_as_the_next_round_of_its_message() -> None:
+    shop = Shop()
+    async with TestReach(shop.agent) as bus:
+        first = await bus.request(PAY, 7, key="order-1", max_attempts=1)
+        letter = await letter_of(bus)
+        assert first.details["dead_letter"] == letter.id
+        assert [(run["attempt"], run["code"]) for run in letter.attempts] == [(1, "handler.error")]
+        shop.broken = False
+        sent = await bus.reach.dead_letters.requeue(letter)
+        assert (sent.msg_id, sent.round) == (first.msg_id, 2)
+        await bus.advance(1)
+        assert shop.runs == [("order-1", 7)] * 2
+        assert len(shop.effects) == 1, "its guards are kept"
+        assert [each async for each in bus.reach.dead_letters.list()] == []
+        again = await bus.request(PAY, 7, key="order-1")
+        assert (again.output, again.stored, again.round) == ("paid", True, 2)
+
+
+async def test_requeued_twice_or_cut_off_it_is_one_message() -> None:
+    shop = Shop()
+    async with TestReach(shop.agent) as bus:
+        await bus.request(PAY, 7, key="order-1", max_attempts=1)
+        shop.broken = False
+        letter = await letter_of(bus)
+        bus.client_backend.fail("drop_dead", error=BackendUnavailable("cut off"))
+        with pytest.raises(BackendUnavailable):
+            await bus.reach.dead_letters.requeue(letter)
+        assert await letter_of(bus) == letter, "it was not lost"
+        await bus.advance(1)
+        one, two = [await bus.reach.dead_letters.requeue(letter) for _ in range(2)]
+        assert one == two
+        await bus.advance(1)
+    assert len(shop.runs) == 2
+
+
+async def test_what_dies_again_keeps_its_history() -> None:
+    shop = Shop()
+    async with TestReach(shop.agent) as bus:
+        await bus.request(PAY, 7, key="order-1", max_attempts=1)
+        for lives in (2, 3):
+            await bus.advance(1)
+            await bus.reach.dead_letters.requeue(await letter_of(bus))
+            await bus.advance(1)
+            assert len((await letter_of(bus)).attempts) == lives
+        await bus.advance(3_600)  # the record is forgotten; the letter is not
+        await bus.reach.dead_letters.requeue(await letter_of(bus))
+        await bus.advance(1)
+        letter = await letter_of(bus)
+        assert [run["agent"] for run in letter.attempts] == ["payer"] * 4
+        assert len({run["at"] for run in letter.attempts}) == 4
+
+
+async def test_another_target_is_a_message_of_its_own() -> None:
+    shop, other = Shop(), Shop("bank", "transfer")
+    other.broken = False
+    async with TestReach(shop.agent, other.agent) as bus:
+        first = await bus.request(PAY, 7, key="order-1", max_attempts=1)
+        letter = await letter_of(bus)
+        sent = await bus.reach.dead_letters.requeue(letter, target="capability:transfer")
+        assert sent.msg_id != first.msg_id
+        assert await bus.reach.dead_letters.requeue(letter, target="capability:transfer") == sent
+        await bus.advance(1)
+        assert other.runs == [("order-1", 7)]
+        (header,) = json.loads(other.headers[HISTORY])
+        assert header["agent"] == "payer"
+
+
+async def test_what_failed_for_good_is_sent_as_a_message_of_its_own() -> None:
+    """A letter may hold a message that no round can open again: one that brought a router down."""
+    shop = Shop()
+    shop.broken = False
+    async with TestReach(shop.agent) as bus:
+        done = await bus.request(PAY, 7, key="order-1")
+        envelope = next(sent for sent in bus.sent if sent.msg_id == done.msg_id)
+        from reach.envelope.codec import encode
+
+        letter = DeadLetter(0, "1-1", done.msg_id, encode(envelope), b'{"status":"failed"}', b"[]")
+        sent = await bus.reach.dead_letters.requeue(letter)
+        assert (sent.msg_id != done.msg_id, sent.round) == (True, 1)
+        await bus.advance(1)
+    assert len(shop.runs) == 2
+
+
+@pytest.mark.parametrize("forgotten", [False, True])
+async def test_of_a_broadcast_only_the_leg_that_died_runs_again(forgotten: bool) -> None:
+    good, bad = Shop("good"), Shop("bad")
+    good.broken = False
+    async with TestReach(good.agent, bad.agent) as bus:
+        handle = await bus.send("group:shops", 7, scope="all", max_attempts=1)
+        await bus.advance(1)
+        assert sorted(receipt.status for receipt in await handle.receipts(0)) == ["retryable", "success"]
+        bad.broken = False
+        if forgotten:
+            await bus.advance(3_600)
+        await bus.reach.dead_letters.requeue(await letter_of(bus))
+        await bus.advance(1)
+    assert (len(good.runs), len(bad.runs)) == (1, 2)
+
+
+@pytest.mark.parametrize("envelope", [b"", b"junk", b"[1]", b'{"msg_id":1}'])
+async def test_junk_cannot_be_requeued_and_stays(envelope: bytes) -> None:
+    async with TestReach() as bus:
+        letter = DeadLetter(0, "1-1", "", envelope, b"junk", b"junk")
+        assert (letter.attempts, letter.said.code) == ([], "")
+        with pytest.raises(EnvelopeError):
+            await bus.reach.dead_letters.requeue(letter)
+
+
+async def test_a_target_that_is_no_pattern_is_refused_before_anything_is_done() -> None:
+    shop = Shop()
+    async with TestReach(shop.agent) as bus:
+        await bus.request(PAY, 7, max_attempts=1)
+        letter = await letter_of(bus)
+        with pytest.raises(EnvelopeError) as refused:
+            await bus.reach.dead_letters.requeue(letter, target="capability:UPPER")
+        assert refused.value.code == "target.bad_pattern"
+        assert await letter_of(bus) == letter
+
+
+@pytest.mark.parametrize("others", [0, 3_000, MAX_HEADERS_BYTES - len("big") - len(HISTORY) - 10])
+async def test_where_there_is_no_room_for_all_its_history_the_oldest_runs_go(others: int) -> None:
+    shop = Shop()
+    headers = {"big": "x" * others} if others else {}
+    async with TestReach(shop.agent) as bus:
+        await bus.request(PAY, 7, max_attempts=1, headers=headers)
+        letter = await letter_of(bus)
+        runs = [{"attempt": n, "agent": "payer", "code": "handler.error", "at": n} for n in range(200)]
+        long = DeadLetter(
+            letter.partition, letter.id, letter.msg_id, letter.envelope, letter.receipt, json.dumps(runs).encode()
+        )
+        shop.broken = False
+        await bus.reach.dead_letters.requeue(long)
+        await bus.advance(1)
+        assert len(shop.runs) == 2, "a message with too long headers would have been refused"
+        kept = json.loads(shop.headers.get(HISTORY, "[]"))
+        assert kept == runs[len(runs) - len(kept) :]
+        assert bool(kept) == (others < MAX_HEADERS_BYTES - 100)
+        assert shop.headers.get("big", "") == "x" * others
+
+
+async def test_purged_letters_are_gone() -> None:
+    shop = Shop()
+    async with TestReach(shop.agent) as bus:
+        for body in range(3):
+            await bus.request(PAY, body, max_attempts=1)
+        letters = bus.reach.dead_letters
+        first, *rest = [letter async for letter in letters.list()]
+        assert await letters.purge([first]) == 1
+        assert await letters.purge([first]) == 0
+        assert [letter async for letter in letters.list()] == rest
+        assert await letters.find(first.msg_id) is None
+        assert await letters.find(rest[0].msg_id) == await letters.find(rest[0].id) == rest[0]
+
+
+async def test_a_poison_message_takes_down_max_attempts_instances_and_is_then_a_dead_letter() -> None:
+    agents = [Agent("worker-{instance}", max_process=60) for _ in range(4)]
+    started: list[str] = []
+    for agent in agents:
+
+        @agent.capability("work")
+        async def work(body: Any, ctx: Context) -> str:
+            if body == "poison":
+                started.append(ctx.msg_id)
+                await asyncio.Event().wait()  # the test kills the whole agent then
+            return "done"
+
+    async with TestReach(*agents) as bus:
+        handle = await bus.send("work", "poison", max_attempts=2, timeout=120)
+        for deaths in (1, 2):
+            await bus.advance(1)
+            assert len(started) == deaths
+            holder = (await handle.status()).legs[0].agent
+            victim = next(
+                agent for agent in agents if agent.instances and agent.instances[0].registration.agent_id == holder
+            )
+            await bus.kill(victim)
+            good = await bus.send("work", "good")
+            await bus.advance(20)
+            assert (await good.receipt(0)).ok, "the rest is served meanwhile"
+        receipt = await handle.receipt(0)
+        assert (receipt.code, receipt.attempts) == ("agent.lost", 2)
+        assert (await letter_of(bus)).msg_id == receipt.msg_id
+    assert len(started) == 2
