@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from reach import Agent, Reach, Receipt
 from reach.backend.port import Backend
-from reach.backend.steps import MailEntry
+from reach.backend.steps import MailEntry, Record
 from reach.clock import Clock
 from reach.errors import BackendUnavailable
 from reach.sdk.client import sender_ids
@@ -338,6 +338,10 @@ class CrashWorld:
             if found:
                 entries = [(i, fields[b"r"]) for i, fields in await self.place.entries(key) if b"r" in fields]
                 self.history.read_mail(mailbox, [MailEntry(0, i, "receipt", data) for i, data in entries])
+
+    async def look(self, msg_id: str) -> Record | None:
+        """Its record."""
+        return await self._eye.inspect(0, msg_id)
 
     async def dead_letters(self) -> int:
         """How many there are."""

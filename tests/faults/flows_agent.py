@@ -67,6 +67,15 @@ async def child(world: CrashWorld) -> None:
     await answered(world)
 
 
+@flow("a1 router", before=everybody)
+async def effect(world: CrashWorld) -> None:
+    """A guarded effect, then an error, then the next run: made again only where its maker died or slept before it was written down."""
+    world.ask({"do": "effect"})
+    await answered(world)
+    gone = sum(process.name == "a1" and (process.dead or process.froze) for process in world.all)
+    assert 1 <= len(world.history.effects) <= 1 + gone, f"{len(world.history.effects)} effects"
+
+
 async def something_runs_at_a1(world: CrashWorld) -> None:
     await everybody(world)
     world.ask({"do": "sleep", "ms": 500})

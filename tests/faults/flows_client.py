@@ -72,6 +72,46 @@ async def next_round(world: CrashWorld) -> None:
     await answered(world)
 
 
+async def one_dead_letter(world: CrashWorld) -> None:
+    await everybody(world)
+    call = world.ask({"do": "fail once"}, key="order-1", max_attempts=1)
+    await world.until(lambda: call.over, "the end of its attempts")
+    world.calls.clear()
+
+
+@flow("client router a1", "", before=one_dead_letter, dead_letters=-1)
+async def requeue(world: CrashWorld) -> None:
+    """A dead letter is sent once more, by somebody who dies on the way, and by the next one."""
+    world.heirs["client"] = lambda: _requeue_by_another(world)
+    _requeue(world)
+    await world.until(lambda: _runs_again(world), "the next round")
+
+
+def _requeue(world: CrashWorld) -> None:
+    async def run() -> None:
+        letters = world.clients["client"].dead_letters
+        while True:
+            try:
+                async for letter in letters.list():
+                    await letters.requeue(letter)
+                return
+            except BackendUnavailable:
+                continue  # it may or may not have been sent: that is what asking twice must be safe for
+
+    world.processes["client"].spawn(run())
+
+
+async def _requeue_by_another(world: CrashWorld) -> None:
+    await world.client()
+    _requeue(world)
+
+
+async def _runs_again(world: CrashWorld) -> bool:
+    (msg_id,) = world.history.accepted
+    record = await world.look(msg_id)
+    return record is not None and record.head.round == 2
+
+
 @flow("client router a1", before=everybody)
 async def send_and_wait(world: CrashWorld) -> None:
     async def run() -> object:

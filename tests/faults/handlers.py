@@ -17,15 +17,8 @@ def make_handler(process: Process, history: History) -> Handler:
     async def work(body: dict[str, Any], ctx: Context) -> Any:
         history.started(ctx.msg_id, process)
         first = [run[0] for run in history.runs].count(ctx.msg_id) == 1
+        fail(body["do"], first)
         match body["do"]:
-            case "fail once" if first:
-                raise RuntimeError("the first run")
-            case "fail":
-                raise RuntimeError("every run")
-            case "wait once" if first:
-                raise Retry(after=2)
-            case "reject":
-                raise Reject("no", "never")
             case "sleep":
                 await process.clock.sleep(body["ms"])
             case "hang once" if not first:
@@ -35,8 +28,25 @@ def make_handler(process: Process, history: History) -> Handler:
             case "tell":
                 await ctx.progress("half")
                 await ctx.alive()
+            case "effect":
+                await ctx.once("book", history.book, ctx.msg_id)
+                if first:
+                    raise RuntimeError("after the effect")
             case "ask":
                 return (await ctx.request(body["target"], body["body"])).code
         return ctx.attempt
 
     return work
+
+
+def fail(what: str, first: bool) -> None:
+    """Raise what the message asks for."""
+    match what:
+        case "fail once" if first:
+            raise RuntimeError("the first run")
+        case "fail":
+            raise RuntimeError("every run")
+        case "wait once" if first:
+            raise Retry(after=2)
+        case "reject":
+            raise Reject("no", "never")

@@ -28,6 +28,7 @@ class History:
 
     accepted: dict[str, set[str]] = field(default_factory=dict)  # msg_id -> the mailboxes that want its receipts
     runs: list[tuple[str, str]] = field(default_factory=list)  # (msg_id, process) for every start of a handler
+    effects: list[str] = field(default_factory=list)  # msg_id for every effect that a handler has guarded
     broken: list[str] = field(default_factory=list)
     _completed: set[LegKey] = field(default_factory=set)
     _mail: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
@@ -65,6 +66,10 @@ class History:
     def started(self, msg_id: str, process: Process) -> None:
         """A handler begins."""
         self.runs.append((msg_id, process.name))
+
+    async def book(self, msg_id: str) -> None:
+        """An effect is made."""
+        self.effects.append(msg_id)
 
     def answered(self, mailbox: str, msg_id: str, leg: int, round: int) -> bool:
         """Whether a receipt for it, or a copy, came into that mailbox."""
