@@ -39,6 +39,12 @@ def with_message(command: edge.Command) -> edge.Command:
                 metavar="SECONDS",
                 help="How long the first hand-over may take.",
             ),
+            click.option(
+                "--delay",
+                type=click.FloatRange(min=0),
+                metavar="SECONDS",
+                help="Hand it over so much later; every timeout counts from then.",
+            ),
             click.option("--key", help="Your own id of this piece of work: a repeat runs nothing."),
             click.option("--priority", type=click.IntRange(1, 10), default=5, show_default=True),
             click.option("--correlation-id", help="The conversation."),

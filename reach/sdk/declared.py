@@ -69,6 +69,8 @@ def check_options(options: Mapping[str, object]) -> None:
     check_whole("priority", priority)
     if priority not in range(MIN_PRIORITY, MAX_PRIORITY + 1):
         raise ValueError(f"priority is {priority}: {MIN_PRIORITY} to {MAX_PRIORITY} is wanted")
+    if options.get("delay") is not None and options.get("not_before") is not None:
+        raise ValueError("delay and not_before are two ways to say the same: one is wanted")
     headers = options.get("headers")
     if headers is None:
         return

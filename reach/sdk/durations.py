@@ -6,7 +6,11 @@ import math
 Duration = float | dt.timedelta
 """Seconds, or a timedelta."""
 
+Moment = float | dt.datetime
+"""Unix seconds, or a datetime with a time zone."""
+
 MAX_MS = 7 * 24 * 3600 * 1000
+MAX_MOMENT_S = 7_258_118_400  # the year 2200: what lies behind is ms or ns that were meant
 
 
 def to_ms(value: Duration, name: str, *, least: int = 1) -> int:
@@ -22,6 +26,25 @@ def to_ms(value: Duration, name: str, *, least: int = 1) -> int:
     if not least <= ms <= MAX_MS:
         raise ValueError(f"{name} is {ms} ms: at least {least} and at most {MAX_MS}")
     return ms
+
+
+def moment_ms(value: Moment, name: str) -> int:
+    """The moment in Unix ms.
+
+    Raises:
+        ValueError: No moment, before 1970 or after 2200, or a datetime without a time zone.
+    """
+    if isinstance(value, dt.datetime):
+        if value.tzinfo is None:
+            raise ValueError(
+                f"{name} is {value!r}, which has no time zone: say datetime.now(UTC) + ..., or Unix seconds"
+            )
+        value = value.timestamp()
+    if type(value) not in (int, float) or not math.isfinite(value):
+        raise ValueError(f"{name} is {value!r}: Unix seconds or a datetime is wanted")
+    if not 0 <= value <= MAX_MOMENT_S:
+        raise ValueError(f"{name} is {value!r}: Unix seconds from 0 to {MAX_MOMENT_S} are wanted")
+    return math.ceil(round(value * 1000, 6))
 
 
 def maybe_ms(value: Duration | None, name: str, *, least: int = 1) -> int | None:

@@ -121,7 +121,7 @@ class Exchange:
         pending = Pending(
             msg_id, partition, sender=sender, broadcast=broadcast, deadline_at_ms=now + total_ms, fixed=fixed
         )
-        pending.started_at_ms = now
+        pending.started_at_ms = pending.counts_from_ms = now
         self._pending.setdefault(msg_id, []).append(pending)
         self._arm(pending)
         return pending
@@ -210,6 +210,16 @@ class Exchange:
             self.clock.call_later(left_ms + ASK_AFTER_MS, lambda: self._begin(pending, self._ask)),
             self.clock.call_later(left_ms + END_AFTER_MS, lambda: self._end_late(pending)),
         ]
+
+    def postpone(self, pending: Pending, wait_ms: int) -> None:
+        """It is to be handed over in so long: all its moments count from then."""
+        if wait_ms <= 0:
+            return
+        total_ms = pending.deadline_at_ms - pending.counts_from_ms
+        pending.close()
+        pending.counts_from_ms = self.clock.monotonic_ms() + wait_ms
+        pending.deadline_at_ms = pending.counts_from_ms + total_ms
+        self._arm(pending)
 
     def _extend(self, pending: Pending, deadline_at_ms: int) -> None:
         """The ledger has a later deadline than the caller knows."""
@@ -312,7 +322,7 @@ class Exchange:
         for pending in list(self._pending.get(notice.msg_id, ())):
             total_ms = pending.take_notice(notice)
             if total_ms:
-                self._extend(pending, pending.started_at_ms + total_ms)
+                self._extend(pending, pending.counts_from_ms + total_ms)
 
     def cancelled(self, pending: Pending, legs: Sequence[int]) -> None:
         """Its sender has ended these legs of it: whoever cancels records it."""

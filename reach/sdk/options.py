@@ -7,7 +7,7 @@ import msgspec
 
 from reach.envelope.message import Envelope, Payload, Scope, Source, Target, Timeouts, Traces
 from reach.sdk.bodies import encode_body
-from reach.sdk.durations import Duration, maybe_ms, to_ms
+from reach.sdk.durations import Duration, Moment, maybe_ms, moment_ms, to_ms
 
 
 class Options(TypedDict, total=False):
@@ -19,6 +19,8 @@ class Options(TypedDict, total=False):
     hand-over may take, 30 s. key: the caller's own id of this piece of work: the same key is the same message, and a repeat runs
     nothing, unless it had ended retryable: then it runs anew, as the next round of the same message. correlation_id: the conversation.
     priority: 1 to 10, 5. max_attempts: one run and so many less one retries, 6. headers: text to text, carried untouched.
+    delay: it is handed over no earlier than so long after now, by the clock of Redis, at most seven days; or not_before: no earlier than
+    that moment, an aware datetime or Unix seconds. Every timeout counts from then; until then it can be cancelled as any other.
     """
 
     type: str
@@ -30,6 +32,8 @@ class Options(TypedDict, total=False):
     priority: int
     max_attempts: int
     headers: Mapping[str, str] | None
+    delay: Duration | None
+    not_before: Moment | None
 
 
 class Parent(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,6 +47,23 @@ class Parent(msgspec.Struct, frozen=True, kw_only=True):
     remaining_ms: int  # a child must not outlive the one who asks
 
 
+def is_later(options: Options) -> bool:
+    """Whether it is to be handed over at a moment of its own."""
+    return options.get("delay") is not None or options.get("not_before") is not None
+
+
+def not_before_ms(options: Options, now_ms: int) -> int:
+    """The moment, by the clock of Redis, which shows `now_ms`.
+
+    Raises:
+        ValueError: No duration, or no moment.
+    """
+    delay, moment = options.get("delay"), options.get("not_before")
+    if moment is not None:
+        return moment_ms(moment, "not_before")
+    return now_ms + (maybe_ms(delay, "delay", least=0) or 0)
+
+
 def total_ms_of(options: Options, parent: Parent | None, default_ms: int) -> int | None:
     """The total that is written into the envelope; None: not said, so that an agent's own limit may raise it.
 
@@ -50,7 +71,7 @@ def total_ms_of(options: Options, parent: Parent | None, default_ms: int) -> int
         ValueError: The timeout is no duration.
     """
     asked_ms = maybe_ms(options.get("timeout"), "timeout")
-    if parent is None:
+    if parent is None or is_later(options):  # what is to happen later is meant to outlive the one who asks
         return asked_ms
     left_ms = max(parent.remaining_ms, 1)
     if asked_ms is None:
@@ -70,6 +91,7 @@ def compose(
     now_ms: int,
     total_ms: int | None,
     round: int = 1,
+    not_before: int | None = None,
     traceparent: str | None = None,
     parent: Parent | None = None,
 ) -> Envelope:
@@ -96,6 +118,7 @@ def compose(
         traces=Traces(traceparent=traceparent) if traceparent is not None else Traces(),
         timeouts=Timeouts(total_ms=total_ms),
         max_attempts=options.get("max_attempts", 6),
+        not_before=not_before,
         headers=dict(options.get("headers") or {}),
     )
     ttl = options.get("ttl")

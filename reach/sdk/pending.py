@@ -68,6 +68,7 @@ class Pending:
         self.sender = sender
         self.broadcast = broadcast
         self.started_at_ms = 0
+        self.counts_from_ms = 0  # total does: when it was sent, or not before
         self.deadline_at_ms = deadline_at_ms
         self.fixed = fixed
         self.goes_on = False  # the ledger has a later deadline than this caller

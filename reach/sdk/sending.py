@@ -15,7 +15,7 @@ from reach.sdk.exchange import Exchange
 from reach.sdk.gathering import Group, check_wanted, targets_of
 from reach.sdk.handle import Handle, receipts_of
 from reach.sdk.names import Names
-from reach.sdk.options import Options, Parent, compose, total_ms_of
+from reach.sdk.options import Options, Parent, compose, is_later, not_before_ms, total_ms_of
 from reach.sdk.pending import Pending
 from reach.sdk.receipts import Receipt, Receipts
 
@@ -79,7 +79,7 @@ class Sending:
             body: Anything that JSON can say: Struct, dataclass, TypedDict, pydantic model, dict; a msgspec.Raw goes as it is.
             returns: What the output is read as.
             scope: "one" of the agents that fit, or "all" of them: then a receipt per leg.
-            options: type, schema, timeout, ttl, key, correlation_id, priority, max_attempts, headers: see `Options`.
+            options: type, schema, timeout, ttl, key, correlation_id, priority, max_attempts, headers, delay, not_before: see `Options`.
 
         Returns:
             The receipt: also for what was refused, timed out, or could not be sent.
@@ -247,9 +247,14 @@ class Sending:
         origin, parent = self._origin, self._parent()
         total_ms = total_ms_of(options, parent, DEFAULT_TOTAL_MS)
         envelope: Envelope | None = None
+        later_ms: int | None = None
 
         async def make(left_ms: int) -> Envelope:
-            nonlocal envelope
+            nonlocal envelope, later_ms
+            if later_ms is None and is_later(options):
+                now_ms = await origin.exchange.backend.now_ms()
+                later_ms = not_before_ms(options, now_ms)
+                origin.exchange.postpone(pending, later_ms - now_ms)
             # Sent again later, it must not outlive the caller who set a timeout; what it is and says stays the same.
             if envelope is None and options.get("key") is not None:
                 await origin.exchange.choose_round(pending)
@@ -265,6 +270,7 @@ class Sending:
                 now_ms=origin.exchange.clock.wall_ms(),
                 total_ms=own_ms,
                 round=pending.round,
+                not_before=later_ms,
                 traceparent=_current_traceparent(),
                 parent=parent,
             )

@@ -77,7 +77,7 @@ async def test_request_prints_the_output_or_the_receipt(place: str, tmp_path: Pa
     done = await call(place, "request", "refund", "-", "--key", "order 17", "-o", "json", stdin=b'"from stdin"')
     assert (json.loads(done.stdout)["msg_id"], json.loads(done.stdout)["stored"]) == (first["msg_id"], True)
 
-    done = await call(place, "request", "echo", "just a text")
+    done = await call(place, "request", "echo", "just a text", "--delay", "0.5")
     assert done.stdout == b"just a text\n"
 
 

@@ -115,8 +115,8 @@ async def test_a_duration_that_is_none_is_told_at_once(wrong: dict[str, Any]) ->
 
 async def test_an_option_that_there_is_not_is_told_at_once() -> None:
     async with TestReach(shop()) as bus:
-        with pytest.raises(TypeError, match="unknown option delay"):
-            await bus.send("refund", None, delay=3)  # type: ignore[call-arg]
+        with pytest.raises(TypeError, match="unknown option delya"):
+            await bus.send("refund", None, delya=3)  # type: ignore[call-arg]
 
 
 # ---------------------------------------------------------------- handles
