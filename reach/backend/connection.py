@@ -1,30 +1,33 @@
 """Connections to Redis, and the one table that turns what Redis says into `reach.errors`.
 
 Every command runs under a limit of its own, nothing is sent twice, and a command that was cancelled or timed out closes its
-connection: a reply that nobody waits for must never reach the next caller. Blocking reads have connections of their own, so that
-they never wait behind, or hold up, anything else.
+connection: a reply that nobody waits for must never reach the next caller. A connection that is silent while the server answers by
+another one is left within a second (reach.backend.silence). Blocking reads have connections of their own, so that they never wait
+behind, or hold up, anything else.
 """
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from redis import exceptions as redis_errors
-from redis.asyncio.connection import AbstractConnection, Connection, parse_url
+from redis.asyncio.connection import Connection, parse_url
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
 from reach.backend.scripts import Script, command
+from reach.backend.silence import Silence
+from reach.backend.wires import Pool, wire_kind
 from reach.clock import Clock, SystemClock
 from reach.errors import BackendDenied, BackendError, BackendFull, BackendUnavailable, ConfigError, ScriptFailed
 
 MAX_BLOCK_MS = 2_000
 MAX_COMMANDS = 32  # connections for everything that does not block
 MAX_READERS = 1_024  # one per blocking read that waits right now
-COMMAND_LIMIT_MS = 10_000
-CONNECT_LIMIT_S = 5.0
+COMMAND_LIMIT_MS = 10_000  # of a server that answers nobody; one that blocks has its time beside it
+CONNECT_LIMIT_S = 2.0  # a SYN that is lost is sent again after one second, and then after two, four: start anew rather
+PROBE_LIMIT_S = 0.7
 
 # What Redis answers with its first word. A connection that heard a `fresh` one may lead to the wrong server: it is closed.
 _UNAVAILABLE_FRESH = (
@@ -87,60 +90,6 @@ def translated(error: BaseException) -> BackendError:
     return BackendError(f"unexpected: {error!r}", details=details)
 
 
-class _Pool:
-    """A bounded number of connections; who finds none free waits."""
-
-    def __init__(self, kind: type[AbstractConnection], options: Mapping[str, Any], max_connections: int) -> None:
-        self._kind, self._options = kind, options
-        self._idle: list[AbstractConnection] = []
-        self._slots = asyncio.Semaphore(max_connections)
-        self._leased: set[AbstractConnection] = set()
-        self.closed = False
-
-    @asynccontextmanager
-    async def lease(self) -> AsyncIterator[AbstractConnection]:
-        """A connection for one exchange; whatever ends the exchange early, also a cancellation, closes it."""
-        async with self._slots:
-            if self.closed:
-                raise redis_errors.ConnectionError("the backend is closed")
-            connection = self._idle.pop() if self._idle else self._kind(**self._options)
-            self._leased.add(connection)
-            whole = False
-            try:
-                await _freshen(connection)
-                yield connection
-                whole = not self.closed
-            finally:
-                self._leased.discard(connection)
-                if whole:
-                    self._idle.append(connection)
-                else:
-                    await connection.disconnect(nowait=True)
-
-    async def drop_idle(self) -> None:
-        idle, self._idle = self._idle, []
-        for connection in idle:
-            await connection.disconnect(nowait=True)
-
-    async def close(self) -> None:
-        self.closed = True
-        await self.drop_idle()
-        for connection in list(self._leased):
-            await connection.disconnect(nowait=True)
-
-
-async def _freshen(connection: AbstractConnection) -> None:
-    """Connect; a connection whose other end has gone, or that holds bytes nobody asked for, is made anew."""
-    if connection.is_connected:
-        try:
-            if not await connection.can_read():
-                return
-        except (redis_errors.ConnectionError, OSError):
-            pass
-        await connection.disconnect(nowait=True)
-    await connection.connect()  # type: ignore[no-untyped-call]
-
-
 class Link:
     """The way to one Redis: `call` and `batch` for commands, `run` for steps, `read` for blocking reads."""
 
@@ -178,34 +127,36 @@ class Link:
             kind(**options)
         except TypeError as error:  # else each command would raise it
             raise ConfigError(f"an option of the Redis URL is none that reach has: {error}") from error
-        self._commands = _Pool(kind, options, MAX_COMMANDS)
-        self._readers = _Pool(kind, options, MAX_READERS)
+        self._kind, self._options = wire_kind(kind), options
+        self._commands = Pool(self._kind, options, MAX_COMMANDS)
+        self._readers = Pool(self._kind, options, MAX_READERS)
+        self._silence = Silence(self._answers)
         self._failures = 0
 
     async def call(self, *args: Any) -> Reply:
         """One command. Raises what `translated` says."""
-        (reply,) = await self._exchange(self._commands, [args], self._command_limit_ms)
+        (reply,) = await self._exchange(self._commands, [args])
         return _checked(reply)
 
     async def batch(self, commands: Sequence[Sequence[Any]]) -> list[Reply]:
         """Several commands in one round trip, not atomic. An error reply stands in its place as a BackendError."""
         if not commands:
             return []
-        replies = await self._exchange(self._commands, commands, self._command_limit_ms)
+        replies = await self._exchange(self._commands, commands)
         return [translated(reply) if isinstance(reply, Exception) else reply for reply in replies]
 
     async def atomic(self, commands: Sequence[Sequence[Any]]) -> list[Reply]:
         """Several commands of one slot as one transaction. An error reply stands in its place as a BackendError."""
-        replies = await self._exchange(self._commands, [["MULTI"], *commands, ["EXEC"]], self._command_limit_ms)
+        replies = await self._exchange(self._commands, [["MULTI"], *commands, ["EXEC"]])
         for queued in replies[:-1]:
             _checked(queued)  # what was refused here is the reason; EXEC says only that there was one
         return [translated(reply) if isinstance(reply, Exception) else reply for reply in _checked(replies[-1])]
 
     async def run(self, step: Script, key: str, *argv: Any) -> Reply:
         """Run a step by its hash; a Redis that does not know it (restart, SCRIPT FLUSH) is told the text and runs that."""
-        (reply,) = await self._exchange(self._commands, [command(step, "EVALSHA", key, argv)], self._command_limit_ms)
+        (reply,) = await self._exchange(self._commands, [command(step, "EVALSHA", key, argv)])
         if isinstance(reply, Exception) and reply_code(reply) == "NOSCRIPT":
-            (reply,) = await self._exchange(self._commands, [command(step, "EVAL", key, argv)], self._command_limit_ms)
+            (reply,) = await self._exchange(self._commands, [command(step, "EVAL", key, argv)])
         return _checked(reply)
 
     async def run_each(self, step: Script, calls: Sequence[tuple[Any, ...]]) -> list[Reply]:
@@ -223,7 +174,7 @@ class Link:
         A failure is told only after a short wait, longer after each one, so that a loop around this call is paced by itself.
         """
         try:
-            (reply,) = await self._exchange(self._readers, [args], 2 * min(block_ms, MAX_BLOCK_MS) + 5_000)
+            (reply,) = await self._exchange(self._readers, [args], min(block_ms, MAX_BLOCK_MS))
             result = _checked(reply)
         except BackendUnavailable:
             if block_ms > 0:
@@ -239,30 +190,59 @@ class Link:
 
     async def close(self) -> None:
         """Close every connection, also those in use."""
+        await self._silence.close()
         await self._commands.close()
         await self._readers.close()
 
-    async def _exchange(self, pool: _Pool, commands: Sequence[Sequence[Any]], limit_ms: int) -> list[Reply]:
-        stale = False
+    async def _exchange(self, pool: Pool, commands: Sequence[Sequence[Any]], block_ms: int = 0) -> list[Reply]:
+        stale = dead = False
         replies: list[Reply] = []
+        limit_ms = block_ms + self._command_limit_ms
         try:
-            async with asyncio.timeout(limit_ms / 1000), pool.lease() as connection:
-                await connection.send_packed_command(connection.pack_commands(commands), check_health=False)
-                for _ in commands:
+            async with asyncio.timeout(limit_ms / 1000) as scope, pool.lease() as wire:
+                packed = wire.pack_commands(commands)
+                size = sum(map(len, packed))
+                with self._silence.over(wire, scope, sent_bytes=size, block_ms=block_ms) as exchange:
                     try:
-                        replies.append(await connection.read_response(disable_decoding=True))
-                    except redis_errors.ResponseError as error:
-                        replies.append(error)
-                        stale = stale or reply_code(error) in _UNAVAILABLE_FRESH
+                        await wire.freshen()
+                        await wire.send_packed_command(packed, check_health=False)
+                        for _ in commands:
+                            try:
+                                replies.append(await wire.read_response(disable_decoding=True))
+                            except redis_errors.ResponseError as error:
+                                replies.append(error)
+                                stale = stale or reply_code(error) in _UNAVAILABLE_FRESH
+                    finally:
+                        dead = exchange.given_up
                 if stale:
-                    await connection.disconnect(nowait=True)
+                    await wire.drop()
         except TimeoutError as error:
-            raise BackendUnavailable(f"Redis did not answer within {limit_ms} ms") from error
+            await self._drop_idle()  # they are as old, or as dead
+            why = "a connection to Redis is dead" if dead else f"Redis did not answer within {limit_ms} ms"
+            raise BackendUnavailable(why) from error
         except (redis_errors.RedisError, OSError, asyncio.IncompleteReadError) as error:
             raise translated(error) from error
         if stale:
             await pool.drop_idle()
         return replies
+
+    async def _answers(self) -> bool:
+        """Whether the server answers a question that is asked now, by a new connection. Whatever it says is an answer."""
+        wire = self._kind(**self._options)
+        try:
+            async with asyncio.timeout(PROBE_LIMIT_S):
+                await wire.freshen()
+                await wire.send_packed_command(wire.pack_command("PING"), check_health=False)
+                await wire.read_response()
+        except (redis_errors.RedisError, OSError, TimeoutError, asyncio.IncompleteReadError) as error:
+            return reply_code(error) != ""
+        finally:
+            await wire.drop()
+        return True
+
+    async def _drop_idle(self) -> None:
+        await self._commands.drop_idle()
+        await self._readers.drop_idle()
 
 
 def _checked(reply: Reply) -> Reply:

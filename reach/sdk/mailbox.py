@@ -8,7 +8,7 @@ from reach.errors import BackendError
 from reach.service import Report
 
 KEEP_EVERY_MS = 2_000
-BLOCK_MS = 2_000
+BLOCK_MS = 1_000
 
 
 class Mailbox:
@@ -82,7 +82,7 @@ class Reader:
         self._lost = False
 
     async def run_once(self) -> Report:
-        """Wait up to 2 s for entries behind the cursors. Cancelling is safe: what was not handed over is read again."""
+        """Wait up to 1 s for entries behind the cursors. Cancelling is safe: what was not handed over is read again."""
         mailbox = self._mailbox
         try:
             entries = await self._backend.read_mail(mailbox.id, mailbox.cursors, BLOCK_MS)
