@@ -201,30 +201,6 @@ async def test_a_killed_redis_comes_back(start_server: StartServer, aof: bool) -
         assert other.code in ("ok", "timeout.total")
 
 
-async def test_killed_connections_cost_nothing(world: World, raw: redis.asyncio.Redis) -> None:
-    own = await raw.client_id()
-    stop = asyncio.Event()
-
-    async def killer() -> int:
-        kills = 0
-        while not stop.is_set():
-            for row in await raw.client_list():
-                if int(row["id"]) != own:
-                    await raw.client_kill_filter(_id=row["id"])
-                    kills += 1
-            await asyncio.sleep(0.2)
-        return kills
-
-    killing = asyncio.create_task(killer())
-    receipts = []
-    for n in range(20):
-        receipts += await asyncio.gather(*(world.reach.request("capability:echo", [n, m]) for m in range(10)))
-    stop.set()
-    assert await killing > 20
-    assert [receipt.output for receipt in receipts] == [[n, m] for n in range(20) for m in range(10)]
-    assert len(world.runs) == len(set(world.runs)) == 200
-
-
 async def test_keys_of_another_type_heal(world: World, raw: redis.asyncio.Redis) -> None:
     keys = KeySpace("dev")
     await raw.delete(keys.mail(0, world.reach.mailbox_id))
