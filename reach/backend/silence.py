@@ -13,7 +13,7 @@ from reach.backend.wires import Wire
 from reach.service import Tasks
 
 #: An answer is overdue after so long (a blocking read's: so long after its end), and so much later where much was sent.
-OVERDUE_MS = 500
+OVERDUE_MS = 400
 SLOWEST_BYTES_A_MS = 50
 #: So long may an answer be behind that of a question which was asked after it by another connection.
 BEHIND_MS = 250

@@ -13,7 +13,7 @@ import redis.asyncio
 
 from reach.backend.private_server import PrivateServer
 from tests.faults.proxy import FaultProxy
-from tests.faults.wired import PARTIES, Note, Wired, kill_connections
+from tests.faults.wired import PARTIES, RECOVERY_S, Note, Wired, kill_connections
 
 #: so many requests are sent while a fault lasts: some 1.5 s, longer than it takes to be noticed
 LASTS = 50
@@ -83,6 +83,60 @@ async def test_connections_that_are_silent_for_good_are_left_within_two_seconds(
         record_property("recovery", ("silent for good", party, await wired.recovers(time.monotonic())))
     assert {one.output for one in held} == {1}
     wired.check()
+
+
+@each_party
+async def test_who_has_nothing_to_do_notices_too(wired: Wired, party: str, record_property: Note) -> None:
+    """Then only the reads that block can tell."""
+    proxy = wired.proxies[party]
+    proxy.half_open(*proxy.links)
+    record_property("recovery", ("silent for good, idle", party, await wired.recovers(time.monotonic())))
+    wired.check()
+
+
+@pytest.mark.long
+@each_party
+async def test_any_one_connection_may_fall_silent(wired: Wired, party: str, record_property: Note) -> None:
+    """While all others are well: nothing but what is asked by it, and nothing for longer than by all of them."""
+    proxy = wired.proxies[party]
+    took_s = []
+    async with wired.holding() as held, wired.load():
+        for link in tuple(proxy.links):
+            proxy.half_open(link)
+            took_s.append(await wired.recovers(time.monotonic()))
+        record_property("recovery", ("one of its connections silent", party, max(took_s)))
+    assert len(took_s) >= 3
+    assert {one.output for one in held} == {1}
+    wired.check()
+
+
+@pytest.mark.long
+async def test_who_falls_silent_again_and_again_keeps_what_it_holds(wired: Wired) -> None:
+    """For longer than a lease: the thread that beats and renews finds its way each time."""
+    proxy = wired.proxies["agent"]
+    async with wired.holding() as held:
+        end_s = time.monotonic() + 25
+        while time.monotonic() < end_s:
+            proxy.half_open(*proxy.links)
+            assert await wired.recovers(time.monotonic()) < RECOVERY_S
+            await asyncio.sleep(2)
+    assert {one.output for one in held} == {1}
+    wired.check()
+
+
+@pytest.mark.long
+@each_party
+async def test_a_network_that_is_silent_for_longer_than_anybody_waits(
+    wired: Wired, party: str, record_property: Note
+) -> None:
+    """What was given up meanwhile arrives when it is over, all at once, in any order, beside what was asked instead."""
+    proxy = wired.proxies[party]
+    async with wired.load(0.1):
+        proxy.half_open()
+        await wired.asks(120)
+        proxy.heal()
+        record_property("recovery", ("half_open for 12 s", party, await wired.recovers(time.monotonic())))
+    wired.check({"ok", "timeout.total"})
 
 
 @each_party
