@@ -1,6 +1,6 @@
-"""What the crash runs are played on: the memory backend with its own clock, or a real server whose stored moments are moved.
+"""What the crash runs are played on: the memory backend, or a real server, each by the clock of the run.
 
-Either way time passes only when the run says so, and a run can tell when everything that needs no time has happened.
+Time passes only when the run says so, and a run can tell when everything that needs no time has happened.
 """
 
 import asyncio
@@ -11,10 +11,10 @@ from typing import Any, Protocol, cast
 
 from reach.backend.memory_backend import MemoryBackend, Store
 from reach.backend.port import Backend
-from reach.backend.redis_backend import RedisBackend
 from reach.testing import ManualClock
 from tests.contract.memory_place import MemoryPlace
-from tests.contract.places import ENV, Place, RedisPlace
+from tests.contract.places import ENV, Place
+from tests.still_server import StillPlace
 
 
 class Stage(Protocol):
@@ -84,39 +84,6 @@ class MemoryStage:
         await _turn_until_idle()
 
 
-#: moves every moment that is stored into the past, as tests/contract/places.py does it, in one round trip
-_AGE = """
-local ms, moments = tonumber(ARGV[1]), {at=1, fa=1, ta=1, nb=1, q=1, tk=1, al=1, d=1, u=1, fi=1}
-local function aged(packed)
-  local value = cmsgpack.unpack(packed)
-  for _, part in ipairs(#value > 0 and value or {value}) do
-    for name in pairs(moments) do
-      if part[name] and part[name] ~= 0 then part[name] = part[name] - ms end
-    end
-  end
-  return cmsgpack.pack(value)
-end
-for _, key in ipairs(redis.call('KEYS', '*')) do
-  local kind, ttl = redis.call('TYPE', key).ok, redis.call('PTTL', key)
-  if kind == 'zset' and (key:match(':due$') or key:match(':beats$')) then
-    for _, member in ipairs(redis.call('ZRANGE', key, 0, -1)) do redis.call('ZINCRBY', key, -ms, member) end
-  elseif kind == 'hash' and key:match(':tick$') then
-    for _, name in ipairs(redis.call('HKEYS', key)) do redis.call('HINCRBY', key, name, -ms) end
-  elseif kind == 'string' and key:match('}:m:') then
-    redis.call('SET', key, aged(redis.call('GET', key)), 'KEEPTTL')
-  elseif kind == 'hash' and key:match('}:m:') then
-    for _, name in ipairs(redis.call('HKEYS', key)) do redis.call('HSET', key, name, aged(redis.call('HGET', key, name))) end
-  elseif kind == 'stream' then
-    for _, group in ipairs(redis.call('XINFO', 'GROUPS', key)) do
-      for _, row in ipairs(redis.call('XPENDING', key, group[2], '-', '+', 1000)) do
-        redis.call('XCLAIM', key, group[2], row[2], 0, row[1], 'IDLE', row[3] + ms, 'RETRYCOUNT', row[4], 'JUSTID')
-      end
-    end
-  end
-  if ttl > ms then redis.call('PEXPIRE', key, ttl - ms) elseif ttl >= 0 then redis.call('DEL', key) end
-end
-"""
-
 #: steps that change nothing that anybody could be waiting for
 _READS = {
     "read_mail",
@@ -147,14 +114,13 @@ class RedisStage:
         self.under_way = 0
         self._place = _RedisPlace(self, url)
         self.place: Place = self._place
-        self._shared = RedisBackend(url, env=ENV)
-        self.eye: Backend = self._shared
+        self.eye = self._shared = self._place.backend()
 
     def backend(self) -> Backend:
         return cast("Backend", _Patient(self, self._shared))
 
     async def open(self) -> None:
-        await self._place.forget_all()
+        await self._place.start()
         await self._shared.open()
 
     async def close(self) -> None:
@@ -163,7 +129,7 @@ class RedisStage:
 
     async def pass_time(self, ms: int) -> None:
         if ms:
-            await self._place.raw.eval(_AGE, 0, ms)
+            await self._place.pass_time(ms)
         self.clock.advance(ms)
 
     async def settle(self) -> None:
@@ -180,9 +146,9 @@ class RedisStage:
             wake.set()
 
 
-class _RedisPlace(RedisPlace):
+class _RedisPlace(StillPlace):
     def __init__(self, stage: RedisStage, url: str) -> None:
-        super().__init__("redis", url)
+        super().__init__("redis", url, stage.clock.wall_ms())
         self._stage = stage
 
     async def append(self, key: str, fields: Mapping[str, bytes], entry_id: str = "*") -> str:
@@ -194,7 +160,7 @@ class _RedisPlace(RedisPlace):
 class _Patient:
     """A backend of the stage, for one process."""
 
-    def __init__(self, stage: RedisStage, inner: RedisBackend) -> None:
+    def __init__(self, stage: RedisStage, inner: Backend) -> None:
         self._stage, self._inner = stage, inner
 
     async def close(self) -> None:
