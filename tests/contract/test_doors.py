@@ -85,6 +85,17 @@ async def test_a_claim_resets_the_idle_time(drive: Drive) -> None:
     assert await drive.backend.claim_work("router-3", 0, 5_000) == []
 
 
+async def test_reading_ones_own_work_again_resets_the_idle_time(drive: Drive) -> None:
+    """Who reads again is alive: nobody takes it away from him meanwhile."""
+    entry = await drive.entry()
+    await drive.place.pass_time(5_001)
+    assert await drive.backend.own_work("router-1", 0) == [entry]
+    assert await drive.backend.claim_work("router-2", 0, 5_000) == []
+    assert [row.deliveries for row in await drive.place.pending(INGRESS, GROUP_ROUTERS)] == [2]
+    await drive.place.pass_time(5_001)
+    assert await drive.backend.claim_work("router-2", 0, 5_000) == [entry]
+
+
 async def test_claims_are_bounded(drive: Drive) -> None:
     for _ in range(5):
         await drive.entry()

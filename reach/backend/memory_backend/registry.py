@@ -44,7 +44,7 @@ class RegistrySide(Side):
             now_ms = self._store.now_ms()
             group = self._own_group(key, GROUP_REGISTRARS)
             found: dict[str, Fields] = {}
-            for entry_id, fields in group.own(worker):
+            for entry_id, fields in group.own(worker, now_ms):
                 if fields is None:
                     group.ack(entry_id)
                 else:

@@ -37,7 +37,8 @@ class RouterSide(Side):
         def step() -> list[WorkEntry]:
             found: list[WorkEntry] = []
             for key in self._keys.work(partition):
-                found += self._whole(partition, key, self._own_group(key, GROUP_ROUTERS).own(worker))
+                own = self._own_group(key, GROUP_ROUTERS).own(worker, self._store.now_ms())
+                found += self._whole(partition, key, own)
             return found
 
         return await self._step("own_work", step)

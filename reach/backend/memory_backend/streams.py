@@ -160,10 +160,20 @@ class Group:
             self.pending[self.last_delivered] = Pending(consumer, now_ms)
         return entries
 
-    def own(self, consumer: str) -> list[tuple[str, Fields | None]]:
-        """XREADGROUP 0: what is pending to `consumer`; None where the body is gone."""
+    def held_by(self, consumer: str) -> list[tuple[str, Fields | None]]:
+        """XPENDING of `consumer`, with the entries; None where the body is gone."""
         ids = sorted(entry_id for entry_id, pending in self.pending.items() if pending.consumer == consumer)
         return [(format_id(entry_id), self.stream.get(format_id(entry_id))) for entry_id in ids]
+
+    def own(self, consumer: str, now_ms: int) -> list[tuple[str, Fields | None]]:
+        """XREADGROUP 0: the same, and what has a body is delivered once more."""
+        found = self.held_by(consumer)
+        for entry_id, fields in found:
+            if fields is not None:
+                pending = self.pending[parse_id(entry_id)]
+                pending.delivered_at_ms = now_ms
+                pending.deliveries += 1
+        return found
 
     def pending_of(self, entry_id: str) -> Pending | None:
         """XPENDING of one id."""

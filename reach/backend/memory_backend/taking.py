@@ -50,7 +50,7 @@ class _Taking:
     def resume(self, held: Collection[tuple[str, str]]) -> None:
         """After a lost connection: what is pending to this instance and not held comes again."""
         for lane, group in self.groups.items():
-            for hand, fields in group.own(self.instance) if group is not None else ():
+            for hand, fields in group.held_by(self.instance) if group is not None else ():
                 if (lane, hand) in held or fields is None:
                     continue
                 if not self.room:

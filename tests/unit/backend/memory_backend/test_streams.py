@@ -87,8 +87,17 @@ def test_own_history_shows_entries_without_a_body() -> None:
     group = stream.make_group("g")
     group.read("a", 2, 10)
     stream.delete(["1-0"])
-    assert group.own("a") == [("1-0", None), ("2-0", {b"n": b"2-0"})]
-    assert group.own("b") == []
+    assert group.held_by("a") == [("1-0", None), ("2-0", {b"n": b"2-0"})]
+    assert group.held_by("b") == []
+
+
+def test_own_history_is_delivered_once_more_where_it_has_a_body() -> None:
+    stream = filled("1-0", "2-0")
+    group = stream.make_group("g")
+    group.read("a", 2, 10)
+    stream.delete(["1-0"])
+    assert group.own("a", 50) == [("1-0", None), ("2-0", {b"n": b"2-0"})]
+    assert [(row.delivered_at_ms, row.deliveries) for _, row in group.all_pending()] == [(10, 1), (50, 2)]
 
 
 def test_ack_says_whether_it_was_pending() -> None:

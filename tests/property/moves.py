@@ -1,0 +1,296 @@
+"""Random walks: moves of a `WholeWalker`, time that passes, and the fault that each move meets."""
+
+from collections.abc import Callable, Coroutine
+from typing import Any, NamedTuple
+
+from hypothesis import strategies as st
+
+from reach.backend.steps import Plan
+from tests.property.strangers import REGISTRATION, WholeWalker
+from tests.property.trio import How
+from tests.property.walker import AGENTS, ANSWERS, BOXES, MESSAGES, ODD, plan_of
+
+#: a fault at the step number n of a move; most moves meet none
+Fault = tuple[int, How] | None
+
+
+class Move(NamedTuple):
+    """One move of a walk, with words to read in a failure. `ms`: not a move, only time."""
+
+    text: str
+    make: Callable[[WholeWalker], Coroutine[Any, Any, object]] | None
+    ms: int = 0
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def pause(ms: int) -> Move:
+    return Move(f"pause({ms})", None, ms)
+
+
+def move(name: str, *args: object) -> Move:
+    """The method of the walker with these arguments."""
+    words = [
+        _plan_text(arg)
+        if isinstance(arg, Plan)
+        else str([_plan_text(each) for each in arg])
+        if isinstance(arg, list)
+        else repr(arg)
+        for arg in args
+    ]
+    return Move(f"{name}({', '.join(words)})", lambda walker: getattr(walker, name)(*args))
+
+
+def _plan_text(plan: Plan) -> str:
+    return " ".join(filter(None, [plan.act, plan.agent, "dead" * plan.dead, str(plan.wait_ms or "")]))
+
+
+def live(beats: int, renewed: int | None) -> list[Move]:
+    """A router that runs `due` all the while, so that no grace holds anything up."""
+    renewal = [] if renewed is None else [move("renew", renewed)]
+    return [pause(2_200), *renewal, move("due")] * beats
+
+
+def built(name: str, *of: "st.SearchStrategy[Any]") -> "st.SearchStrategy[Move]":
+    return st.builds(move, st.just(name), *of)
+
+
+def often(usual: object, *odd: object) -> "st.SearchStrategy[Any]":
+    """The usual one three times of four."""
+    return st.sampled_from([*[usual] * 3 * len(odd), *odd])
+
+
+messages = st.integers(0, MESSAGES - 1)
+workers = often("w1", "w2")
+two_agents, any_agents = st.sampled_from(AGENTS[:2]), st.sampled_from(AGENTS)
+instances = often("i1", "i2")
+lanes = st.sampled_from(("high", "normal", "low"))
+boxes = st.sampled_from(BOXES)
+senders = often("s1", "s2")
+picks = st.sampled_from((0, 0, 0, 1, 1, 2, 5))  # which of the hands, the newest first
+waits_ms = st.sampled_from((0, 1_000, 5_000))
+
+delivers = st.builds(plan_of, st.just("deliver"), two_agents)
+plans = st.one_of(
+    delivers,
+    st.builds(plan_of, st.just("deliver"), two_agents, max_inbox=st.sampled_from((0, 1))),
+    st.builds(plan_of, st.just("deliver"), any_agents),
+    st.builds(plan_of, st.just("delay"), wait_ms=waits_ms),
+    st.builds(plan_of, st.just("finish"), st.sampled_from(("", "a2")), dead=st.booleans()),
+)
+moves_and_stays = st.one_of(st.builds(plan_of, st.just("move"), any_agents), st.builds(plan_of, st.just("stay")))
+usual_sends = (
+    messages,
+    st.lists(delivers, min_size=2, max_size=2),
+    st.sampled_from(("one", "all")),
+    st.sampled_from(BOXES[:3]),
+    st.just("s1"),
+    st.sampled_from(("", "slow")),
+    st.booleans(),
+)
+odd_sends = (
+    messages,
+    st.lists(plans, min_size=1, max_size=3),
+    often("one", "all"),
+    st.sampled_from((*BOXES, BOXES[0], BOXES[0], "")),
+    senders,
+    st.sampled_from(sorted(ODD)),
+    st.booleans(),
+)
+usual = (
+    built("send", workers, *usual_sends),
+    built("take", two_agents, st.just("i1"), st.just(3), st.none()),
+    built("settle", picks, st.sampled_from(sorted(ANSWERS)), st.just("self"), st.just(-1)),
+    built("decide", workers, delivers, st.just("")),
+)
+odd = (
+    built("send", workers, *odd_sends),
+    built("submit", *odd_sends),
+    built("look", workers),
+    built("own", workers),
+    built("claim", workers, st.sampled_from((0, 5_000, 15_000))),
+    built("route", workers),
+    built(
+        "decide",
+        workers,
+        st.one_of(plans, moves_and_stays, moves_and_stays),
+        often("", "hand", "attempt", "processing"),
+    ),
+    built(
+        "take", two_agents, instances, st.integers(0, 3), st.none() | st.integers(0, 2), st.sampled_from((0, 5, 6, 7))
+    ),
+    built("ring", two_agents),
+    built("read_plain", two_agents, lanes),
+    built("answer_plainly", picks),
+    built("settle_for_plain", workers),
+    built(
+        "settle",
+        picks,
+        st.sampled_from(sorted(ANSWERS)),
+        st.sampled_from(("self", "self", "router", "other")),
+        often(-1, 0, 4_000),
+    ),
+    st.builds(move, st.sampled_from(("renew", "progress")), picks),
+    built("once", picks, st.sampled_from(("run-1", "run-2")), st.sampled_from((1_000, 60_000))),
+    built("once_end", messages, st.sampled_from(("run-1", "run-2")), st.sampled_from((b"", b'{"paid":1}'))),
+    built("due"),
+    built("callers_due", messages),
+    built("silence"),
+    built("cancel", messages, senders, st.integers(1, 3)),
+    built("inspect", messages, st.integers(-1, 2)),
+    built("open_inbox", any_agents),
+    built("close_inbox", any_agents),
+    built("drop_consumer", st.sampled_from(("w1", "w2", "i1", "i2")), st.sampled_from(("", *AGENTS))),
+    built("sweep", st.sampled_from(("", *AGENTS)), st.sampled_from((0, 10_000, 600_000))),
+    built("keep_mailbox", boxes, st.sampled_from((60_000, 3_600_000))),
+    built("drop_mailbox", boxes),
+    built("read_mail", boxes),
+    built("read_records"),
+    built("record", st.sampled_from((b"[]", b'[{"hop":1}]'))),
+)
+registry = (
+    built(
+        "register",
+        any_agents,
+        instances,
+        st.sampled_from((REGISTRATION, REGISTRATION, b'{"agent_id":"a1"}', b"")),
+        often("right", "nothing", "other"),
+    ),
+    built("beat", any_agents, instances, st.sampled_from(("ready", "busy", "draining", "not_ready"))),
+    built("leave", any_agents, instances),
+    built("watch"),
+    built(
+        "set_meta",
+        st.sampled_from(("meta", "routes", "types")),
+        st.sampled_from(("x", "y")),
+        st.sampled_from((None, b"{}")),
+    ),
+    built("lock", st.just("opener"), workers, st.sampled_from((1_000, 30_000))),
+    built("send_control", st.sampled_from((b"{}", b'{"op":"beat"}'))),
+    built("read_control", workers, st.sampled_from((0, 5_000))),
+    built("finish_control", st.sampled_from(("", *BOXES[:2]))),
+)
+losses = (
+    built(
+        "lose",
+        st.sampled_from(
+            (
+                *("inbox", "entry", "entry", "bytes", "record", "tick", "due", "mailbox"),
+                *("again", "ingress", "agents", "control"),
+            )
+        ),
+        picks,
+    ),
+    built("forge", two_agents, lanes, messages, st.sampled_from(("0", "nan", "-1", "1e0", ""))),
+    built("forge_again", messages, st.integers(0, 3), st.sampled_from(("0", "7-7"))),
+    # Rarely: it ends what a walk was about.
+    st.integers(0, 3).map(lambda n: move("look", "w1") if n else move("forget_all")),
+    built(
+        "spoil",
+        st.sampled_from(
+            (
+                *("mailbox", "inbox", "due", "tick", "again", "ingress", "dead", "bytes", "agents", "beats", "load"),
+                *("changes", "control", "routes", "types", "meta", "lock"),
+            )
+        ),
+    ),
+)
+pauses = st.builds(pause, st.sampled_from((1, 500, 2_200, 5_000, 14_999, 15_000, 33_000, 70_000, 700_000, -1_500)))
+lives = st.builds(live, st.sampled_from((1, 2, 2, 4, 8)), st.one_of(st.none(), st.none(), picks))
+
+
+def slow_send(message: int, box: str, agent: str) -> Move:
+    return move("send", "w1", message, [plan_of("deliver", agent)], "one", box, "s1", "slow", False)
+
+
+def moving(message: int) -> list[Move]:
+    """Nobody reads the inbox: the leg is moved until it may not be moved any more."""
+    there = [*live(4, None), move("decide", "w1", plan_of("move", "a2"), "")]
+    back = [*live(4, None), move("decide", "w1", plan_of("move", "a1"), "")]
+    return [slow_send(message, "b1", "a1"), *([*there, *back] * 2)]
+
+
+def losing(message: int, kept: bool, renewed: int | None) -> list[Move]:
+    """A holder that stops renewing, or one that renews and says nothing."""
+    begin = [slow_send(message, "b2", "a1"), move("take", "a1", "i1", 3, None)]
+    return [
+        *begin,
+        *live(8, renewed),
+        move("decide", "w1", plan_of("deliver", "a2"), ""),
+        *(live(4, None) if kept else []),
+    ]
+
+
+def crowding(message: int) -> list[Move]:
+    """More callers than a message may have."""
+    return [slow_send(message, box, "a1") for box in BOXES]
+
+
+def leaving(message: int, ms: int) -> list[Move]:
+    """An inbox is closed while a message is in hand."""
+    return [slow_send(message, "b3", "a1"), move("take", "a1", "i1", 1, None), pause(ms), move("close_inbox", "a1")]
+
+
+def cancelling_twice(message: int) -> list[Move]:
+    """The tombstone keeps the greater round; a send of that round is answered, a later one runs."""
+    return [move("cancel", message, "s1", 2), move("cancel", message, "s1", 1), *live(1, None)]
+
+
+def second_round(message: int, scope: str, taken: bool) -> list[Move]:
+    """A message runs out of time and is sent anew with a greater round."""
+    plans = [plan_of("deliver", "a1"), plan_of("deliver", "a2")]
+    takes = [move("take", "a1", "i1", 3, None)] if taken else []
+    begin = [move("send", "w1", message, plans, scope, "b1", "s1", "short", False), *takes, *live(5, None)]
+    return [*begin, move("send", "w1", message, plans[:1], scope, "b2", "s1", "round", False), *takes]
+
+
+def claiming(message: int) -> list[Move]:
+    """A router dies with what it has read, and another one takes it over."""
+    submit = move("submit", message, [plan_of("deliver", "a1")], "one", "b1", "s1", "", False)
+    return [
+        submit,
+        move("look", "w1"),
+        *live(3, None),
+        move("claim", "w2", 5_000),
+        move("route", "w2"),
+        move("route", "w1"),
+    ]
+
+
+stories = st.one_of(
+    st.builds(second_round, messages, st.sampled_from(("one", "all")), st.booleans()),
+    st.builds(moving, messages),
+    st.builds(losing, messages, st.booleans(), st.one_of(st.none(), st.just(0))),
+    st.builds(crowding, messages),
+    st.builds(leaving, messages, st.sampled_from((2_000, 15_000))),
+    st.builds(cancelling_twice, messages),
+    st.builds(claiming, messages),
+)
+
+
+def _alone(each: "st.SearchStrategy[Move]") -> "st.SearchStrategy[list[Move]]":
+    return each.map(lambda one: [one])
+
+
+nothing: st.SearchStrategy[list[Move]] = st.just([])  # first, so that a failing walk shrinks to moves that do nothing
+groups = st.one_of(
+    nothing,
+    *[lives, stories] * 8,
+    *map(_alone, (*[*usual] * 7, *[*odd] * 2, *[*registry] * 2, *losses, *[pauses] * 4)),
+)
+faults: "st.SearchStrategy[Fault]" = st.sampled_from(
+    (
+        *[None] * 9,
+        (0, "lost"),
+        (1, "lost"),
+        (2, "lost"),
+        (0, "doubled"),
+        (1, "doubled"),
+        (0, "crash"),
+        (1, "crash"),
+        (2, "crash"),
+    )
+)
+#: thirty groups of moves; the fault is for the first move of its group
+walks = st.lists(st.tuples(groups, faults), min_size=30, max_size=30)

@@ -1,0 +1,130 @@
+"""What else happens in a random walk: the registry and the records, what is lost or spoilt, and what strangers write."""
+
+from typing import Literal
+
+from tests.contract.places import KEYS
+from tests.property.walker import AGENTS, BOXES, MESSAGES, Walker, msg_id_of
+
+REGISTRATION = b'{"agent_id":"a1","capabilities":[{"name":"refund"}]}'
+
+
+class WholeWalker(Walker):
+    """Everybody, and everything that may go wrong."""
+
+    # ---------------------------------------------------------------- the registry
+
+    async def register(self, agent: str, instance: str, what: bytes, expected: str) -> None:
+        """`expected`: what the registrar has read before: "right", "nothing" or "other"."""
+        right = await self.backend.registered(agent)
+        said = {"right": right, "nothing": None, "other": b'{"v":99}'}[expected]
+        await self.backend.register(agent, what, instance, b'{"state":"ready"}', said, ["type.a", "type.b"])
+        await self.backend.registration(agent)
+
+    async def beat(self, agent: str, instance: str, state: str) -> None:
+        await self.backend.beat(agent, instance, b'{"state":"%s"}' % state.encode())
+
+    async def leave(self, agent: str, instance: str) -> None:
+        await self.backend.leave(agent, instance)
+
+    async def watch(self) -> None:
+        """What a router reads of the registry."""
+        await self.backend.snapshot()
+        changes = await self.backend.changes(self.changes, 0)
+        self.changes = changes[-1].id if changes else self.changes
+        now_ms = await self.backend.now_ms()
+        await self.backend.last_beats(now_ms - 2_000)
+        await self.backend.overdue_beats(now_ms - 15_000)
+
+    async def set_meta(self, kind: Literal["meta", "routes", "types"], name: str, value: bytes | None) -> None:
+        await self.backend.set_meta(kind, name, value)
+
+    async def lock(self, service: str, owner: str, ttl_ms: int) -> None:
+        await self.backend.lock(service, owner, ttl_ms)
+
+    async def send_control(self, entry: bytes) -> None:
+        await self.backend.send_control(entry)
+
+    async def read_control(self, worker: str, idle_ms: int) -> None:
+        self.controls += [entry_id for entry_id, _ in await self.backend.read_control(worker, 0, idle_ms)]
+
+    async def finish_control(self, box: str) -> None:
+        if not self.controls:
+            await self.read_control("w1", 5_000)
+        if self.controls:
+            await self.backend.finish_control(self.controls[-1], box, b'{"notice":"registered"}')
+
+    # ---------------------------------------------------------------- records
+
+    async def record(self, batch: bytes) -> None:
+        await self.backend.record(0, batch)
+
+    async def read_records(self) -> None:
+        events = await self.backend.read_events(0, self.events, 0)
+        self.events = events[-1][0] if events else self.events
+        letters = await self.backend.dead_letters(0, self.letters)
+        self.letters = letters[-1][0] if letters else self.letters
+
+    # ---------------------------------------------------------------- losses, strangers
+
+    async def lose(self, what: str, pick: int) -> None:
+        """Something vanishes."""
+        agent, message = AGENTS[pick % 2], msg_id_of(pick % MESSAGES)
+        keys = {
+            "inbox": KEYS.inbox(0, agent, "normal"),
+            "bytes": KEYS.envelope(0, message),
+            "record": KEYS.message(0, message),
+            "tick": KEYS.tick(0),
+            "due": KEYS.due(0),
+            "mailbox": KEYS.mail(0, BOXES[pick % 4]),
+            "again": KEYS.again(0),
+            "ingress": KEYS.ingress(0, "normal"),
+            "agents": KEYS.agents(),
+            "control": KEYS.control(),
+        }
+        if what in keys:
+            await self.trio.by_hand("delete", keys[what])
+        elif hand := self._hand(pick):  # the entry of a hand
+            key = KEYS.inbox(0, hand.agent, hand.lane)
+            if await self.trio.is_stream(key):
+                await self.trio.by_hand("remove", key, hand.hand)
+
+    async def forget_all(self) -> None:
+        """FLUSHALL."""
+        await self.trio.by_hand("forget_all")
+
+    async def spoil(self, what: str) -> None:
+        """A key holds something else."""
+        keys = {
+            "mailbox": KEYS.mail(0, BOXES[0]),
+            "inbox": KEYS.inbox(0, AGENTS[0], "normal"),
+            "due": KEYS.due(0),
+            "tick": KEYS.tick(0),
+            "again": KEYS.again(0),
+            "ingress": KEYS.ingress(0, "normal"),
+            "dead": KEYS.dead(0),
+            "bytes": KEYS.envelope(0, msg_id_of(0)),
+            "agents": KEYS.agents(),
+            "beats": KEYS.beats(),
+            "load": KEYS.load(),
+            "changes": KEYS.changes(),
+            "control": KEYS.control(),
+            "routes": KEYS.routes(),
+            "types": KEYS.types(),
+            "meta": KEYS.meta(),
+            "lock": KEYS.lock("opener"),
+        }
+        await self.trio.spoil(keys[what])
+
+    async def forge(self, agent: str, lane: str, message: int, leg: str) -> None:
+        """Somebody writes into an inbox what no route has written."""
+        key = KEYS.inbox(0, agent, lane)
+        if await self.trio.is_stream(key):
+            fields = {"m": msg_id_of(message).encode(), "l": leg.encode(), "e": b"x"}
+            await self.trio.by_hand("append", key, fields)
+
+    async def forge_again(self, message: int, leg: int, hand: str) -> None:
+        """Somebody says that a leg wants a decision."""
+        key = KEYS.again(0)
+        if await self.trio.is_stream(key):
+            fields = {"m": msg_id_of(message).encode(), "l": b"%d" % leg, "h": hand.encode()}
+            await self.trio.by_hand("append", key, fields)
