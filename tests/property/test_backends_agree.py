@@ -4,6 +4,7 @@ One clock for all, which only the walk moves: answers, stored bytes, ids, moment
 """
 
 import inspect
+import logging
 import time
 from collections.abc import Iterator
 
@@ -18,6 +19,14 @@ LONG_S = 600
 
 #: what no walk does: the life of a backend
 LIFE = {"open", "close"}
+
+
+@pytest.fixture(autouse=True)
+def no_log() -> Iterator[None]:
+    """Streams are lost all the time, each with a warning."""
+    logging.disable()
+    yield
+    logging.disable(logging.NOTSET)
 
 
 @pytest.fixture(scope="module")
