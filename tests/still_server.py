@@ -228,8 +228,8 @@ class StillPlace(RedisPlace):
         link = backend._link
         exchange = link._exchange
 
-        async def still(pool: Any, commands: Sequence[Sequence[Any]], limit_ms: int) -> Any:
-            return await exchange(pool, [_said_anew(command) for command in commands], limit_ms)
+        async def still(pool: Any, commands: Sequence[Sequence[Any]], block_ms: int = 0) -> Any:
+            return await exchange(pool, [_said_anew(command) for command in commands], block_ms)
 
         link._exchange = still  # type: ignore[method-assign]
         return backend

@@ -52,7 +52,12 @@ def live(beats: int, renewed: int | None) -> list[Move]:
     return [pause(2_200), *renewal, move("due")] * beats
 
 
+#: the names of the moves that random walks are made of
+NAMES: set[str] = set()
+
+
 def built(name: str, *of: "st.SearchStrategy[Any]") -> "st.SearchStrategy[Move]":
+    NAMES.add(name)
     return st.builds(move, st.just(name), *of)
 
 
@@ -98,6 +103,7 @@ odd_sends = (
     st.sampled_from(sorted(ODD)),
     st.booleans(),
 )
+looks, flushes = built("look", workers), built("forget_all")
 usual = (
     built("send", workers, *usual_sends),
     built("take", two_agents, st.just("i1"), st.just(3), st.none()),
@@ -107,7 +113,7 @@ usual = (
 odd = (
     built("send", workers, *odd_sends),
     built("submit", *odd_sends),
-    built("look", workers),
+    looks,
     built("own", workers),
     built("claim", workers, st.sampled_from((0, 5_000, 15_000))),
     built("route", workers),
@@ -131,7 +137,8 @@ odd = (
         st.sampled_from(("self", "self", "router", "other")),
         often(-1, 0, 4_000),
     ),
-    st.builds(move, st.sampled_from(("renew", "progress")), picks),
+    built("renew", picks),
+    built("progress", picks),
     built("once", picks, st.sampled_from(("run-1", "run-2")), st.sampled_from((1_000, 60_000))),
     built("once_end", messages, st.sampled_from(("run-1", "run-2")), st.sampled_from((b"", b'{"paid":1}'))),
     built("due"),
@@ -147,6 +154,7 @@ odd = (
     built("drop_mailbox", boxes),
     built("read_mail", boxes),
     built("read_records"),
+    built("drop_dead", st.integers(0, 2)),
     built("record", st.sampled_from((b"[]", b'[{"hop":1}]'))),
 )
 registry = (
@@ -184,8 +192,7 @@ losses = (
     ),
     built("forge", two_agents, lanes, messages, st.sampled_from(("0", "nan", "-1", "1e0", ""))),
     built("forge_again", messages, st.integers(0, 3), st.sampled_from(("0", "7-7"))),
-    # Rarely: it ends what a walk was about.
-    st.integers(0, 3).map(lambda n: move("look", "w1") if n else move("forget_all")),
+    st.integers(0, 3).flatmap(lambda n: flushes if n == 0 else looks),  # rarely: it ends what a walk was about
     built(
         "spoil",
         st.sampled_from(

@@ -64,6 +64,11 @@ class WholeWalker(Walker):
         letters = await self.backend.dead_letters(0, self.letters)
         self.letters = letters[-1][0] if letters else self.letters
 
+    async def drop_dead(self, pick: int) -> None:
+        """An admin takes dead letters away, one of them twice, and one that never was."""
+        letters = [entry_id for entry_id, _ in await self.trio.entries(KEYS.dead(0))]
+        await self.backend.drop_dead(0, [*letters[pick : pick + 2], *letters[pick : pick + 1], "7-7"])
+
     # ---------------------------------------------------------------- losses, strangers
 
     async def lose(self, what: str, pick: int) -> None:

@@ -7,12 +7,15 @@ import inspect
 import logging
 import time
 from collections.abc import Iterator
+from typing import Literal
 
 import pytest
 
 from reach.backend.port import Backend
-from tests.property.trio import Differ, Trio
-from tests.property.walk import Tally, explore, running_servers
+from tests.property.moves import NAMES
+from tests.property.tour import TOUR
+from tests.property.trio import Differ, How, Trio
+from tests.property.walk import Tally, explore, follow, running_servers
 
 EXAMPLES = 25
 LONG_S = 600
@@ -35,15 +38,32 @@ def urls() -> Iterator[dict[str, str]]:
         yield found
 
 
-def test_the_same_walk_looks_the_same_everywhere_and_has_every_step(urls: dict[str, str]) -> None:
+def test_the_same_walk_looks_the_same_everywhere(urls: dict[str, str]) -> None:
     """Always the same walks: a run of the suite says something of the change that it was made for. New ones: the long run."""
     tally = Tally()
     explore(urls, tally, EXAMPLES)
     print(tally)
     assert tally.walks == EXAMPLES
+    assert {"lost", "doubled", "crash"} <= tally.faults.keys()
+
+
+@pytest.mark.parametrize("how", ["", "lost", "doubled", "crash"])
+async def test_the_tour_of_all_moves_looks_the_same_everywhere(urls: dict[str, str], how: How | Literal[""]) -> None:
+    """With the same fault at the first step of every move."""
+    tally = Tally()
+    await follow(urls, [([each], (0, how) if how else None) for each in TOUR], tally)
+    assert tally.walks == 1
+
+
+async def test_every_step_of_the_port_is_a_part_of_random_walks(urls: dict[str, str]) -> None:
+    """A step that the port gets and no walk makes would be a hole."""
+    tally = Tally()
+    await follow(urls, [([each], None) for each in TOUR], tally)
     steps = {name for name, value in vars(Backend).items() if inspect.iscoroutinefunction(value)} - LIFE
     assert steps <= tally.steps.keys(), f"never done: {sorted(steps - tally.steps.keys())}"
-    assert {"lost", "doubled", "crash"} <= tally.faults.keys()
+    toured = {each.text.partition("(")[0] for each in TOUR if each.make is not None}
+    assert toured <= NAMES, f"in the tour only: {sorted(toured - NAMES)}"
+    assert toured >= NAMES, f"not in the tour: {sorted(NAMES - toured)}"
 
 
 @pytest.mark.long

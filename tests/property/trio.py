@@ -246,9 +246,7 @@ def _short(value: object) -> str:
 def differences(path: str, memory: object, real: object) -> Iterator[str]:
     """Where two looks differ, one line for each."""
     if isinstance(memory, msgspec.Struct) and isinstance(real, type(memory)):
-        yield from differences(
-            path, msgspec.structs.asdict(memory), msgspec.structs.asdict(real)
-        )
+        yield from differences(path, msgspec.structs.asdict(memory), msgspec.structs.asdict(real))
     elif isinstance(memory, dict) and isinstance(real, dict):
         for key in sorted(memory.keys() | real.keys(), key=str):
             yield from differences(f"{path}/{key}", memory.get(key), real.get(key))

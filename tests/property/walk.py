@@ -10,7 +10,7 @@ import logging
 import secrets
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
@@ -80,13 +80,14 @@ def explore(urls: Mapping[str, str], tally: Tally, examples: int, *, fixed: bool
     def explore_one(walk: list[tuple[list[Move], Fault]]) -> None:
         if until and time.monotonic() > until:
             return
-        asyncio.run(_walk(urls, walk, tally))
+        asyncio.run(follow(urls, walk, tally))
 
     run = explore_one if fixed else seed(secrets.randbits(64))(explore_one)
     run()
 
 
-async def _walk(urls: Mapping[str, str], walk: list[tuple[list[Move], Fault]], tally: Tally) -> None:
+async def follow(urls: Mapping[str, str], walk: Iterable[tuple[list[Move], Fault]], tally: Tally) -> None:
+    """Make one walk: groups of moves, each with the fault that it meets. Raises Differ, with all moves up to then."""
     trio = await Trio.start(urls)
     gone: list[str] = []
     try:
