@@ -2,7 +2,7 @@
 # Needs Python 3.11 or newer, git and make; everything else goes into .venv. uv is used when it is on PATH, pip when it is not.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo dev test check format coverage docs bench model chaos lock clean
+.PHONY: help demo dev test check format coverage docs bench model mutants chaos lock clean
 SHELL := /bin/sh
 
 # The first Python that is new enough, unless you say PYTHON=...
@@ -72,6 +72,9 @@ bench: $(STAMP)  ## measure; prints the figures and the command that made them
 
 model: $(STAMP)  ## explore every state of the ledger; ARGS='--sec 300' goes deeper, ARGS='--minus hand' leaves a guard out
 	$(BIN)/python -m tests.model $(ARGS)
+
+mutants: $(STAMP)  ## remove each guard in turn: the named test must catch it; ARGS='hand' only those, ARGS=--list the table
+	$(BIN)/python -m tests.mutants $(ARGS)
 
 chaos: $(STAMP)  ## the long run under kills and restarts
 	$(BIN)/python -m pytest -m long --timeout=1800 -s $(ARGS) tests

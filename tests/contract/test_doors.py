@@ -61,6 +61,14 @@ async def test_own_work_gives_again_what_was_read_and_not_finished(drive: Drive)
     assert await drive.backend.own_work("router-2", 0) == []
 
 
+async def test_own_work_is_given_whole_however_much_it_is(drive: Drive) -> None:
+    for number in range(401):
+        await drive.backend.submit(0, "low", b"%d" % number)
+    read = await drive.backend.read_work("router-1", [0], 500, 0)
+    assert await drive.backend.own_work("router-1", 0) == read
+    assert [entry.fields[b"e"] for entry in read] == [b"%d" % number for number in range(401)]
+
+
 async def test_finished_work_is_gone_and_finishing_twice_is_nothing(drive: Drive) -> None:
     entry = await drive.entry()
     await drive.backend.finish_work(0, [entry])

@@ -76,6 +76,17 @@ async def test_what_runs_survives_the_loss_of_its_group(drive: Drive) -> None:
     assert await drive.inbox() == []
 
 
+async def test_what_another_instance_runs_does_not_come_again(drive: Drive) -> None:
+    """A lane that has lost its group gives it out twice, here to a plain read of i1."""
+    await drive.sent()
+    taken = await drive.taken("i2")
+    await drive.place.drop_group(INBOX, GROUP_AGENT)
+    await drive.backend.open_inbox(0, AGENT)
+    await drive.place.read_plain(INBOX, GROUP_AGENT, "i1")
+    assert (await drive.backend.take(0, AGENT, "i1", 10, [])).taken == ()
+    assert await drive.settle(taken, success(), "i2") == "done"
+
+
 async def test_an_entry_of_another_lane_is_not_taken_for_what_runs(drive: Drive) -> None:
     taken = await drive.running()
     fields = {b"m": taken.msg_id.encode(), b"l": b"0", b"e": b"{}"}
@@ -161,13 +172,12 @@ async def test_what_was_acknowledged_and_not_deleted_goes_back_when_nobody_works
 
 
 async def test_an_entry_that_is_not_the_legs_hand_gives_nothing_back(drive: Drive) -> None:
-    await drive.backend.open_inbox(0, "a2")
-    msg_id = await drive.sent(Plan("deliver", "a2"))
-    await drive.place.append(INBOX, {"m": msg_id.encode(), "l": b"0", "e": ENVELOPE}, "1-1")
-    assert await drive.backend.close_inbox(0, AGENT) is True
-    leg = await drive.leg(msg_id)
-    assert (leg.state, leg.agent) == (LegState.QUEUED, "a2")
+    running = await drive.running()
+    await drive.place.append(INBOX, {"m": running.msg_id.encode(), "l": b"0", "e": ENVELOPE})
+    assert await drive.backend.close_inbox(0, AGENT) is False
+    assert (await drive.leg(running.msg_id)).state is LegState.RUNNING
     assert await drive.work("again") == []
+    assert await drive.settle(running, success()) == "done"
 
 
 async def test_junk_in_an_inbox_does_not_keep_it_open(drive: Drive) -> None:

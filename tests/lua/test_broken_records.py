@@ -71,6 +71,26 @@ async def test_a_broken_record_stops_no_step(raw: redis.asyncio.Redis, redis_url
         await backend.close()
 
 
+async def test_a_leg_that_cannot_be_counted_with_stops_no_inbox(raw: redis.asyncio.Redis, redis_url: str) -> None:
+    """It is queued, and its hand is the entry that lies there: the step goes into it, and fails in the middle."""
+    bad = new_id()
+    backend = open_backend(redis_url, env="test")
+    await backend.open()
+    try:
+        await backend.open_inbox(0, "a1")
+        for hand, empties in (
+            ("1-1", lambda: backend.take(0, "a1", "i1", 10)),
+            ("2-1", lambda: backend.close_inbox(0, "a1")),
+        ):
+            await raw.xadd(INBOX, {"m": bad, "l": "0", "e": "x"}, hand)
+            leg = {"st": "queued", "a": "a1", "h": hand, "n": "often", "tk": "soon"}
+            await raw.set(KEYS.message(0, bad), pack([HEAD | {"fa": 2**50, "ta": 2**50}, leg]), px=60_000)
+            await empties()
+            assert await raw.xlen(INBOX) == 0
+    finally:
+        await backend.close()
+
+
 async def test_forged_moments_in_due_stop_nothing(raw: redis.asyncio.Redis, redis_url: str) -> None:
     backend = open_backend(redis_url, env="test")
     await backend.open()

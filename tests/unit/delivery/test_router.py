@@ -244,6 +244,36 @@ async def test_a_reply_that_is_lost_after_the_step_runs_nothing_twice() -> None:
     assert bench.waiting_entries() == 0
 
 
+async def test_what_another_router_is_at_work_on_is_left_to_it_for_five_seconds(bench: Bench) -> None:
+    msg_id = await bench.send()
+    assert len(await bench.backend.read_work("w2", [0], 10, 0)) == 1
+    for _ in range(2):
+        bench.advance(2_499)
+        await bench.router.run_once()
+        assert bench.delivered() == []
+    bench.advance(2_500)
+    await bench.router.run_once()
+    assert bench.delivered() == [msg_id]
+
+
+@pytest.mark.parametrize("why", ["it runs", "an older hand", "it waits"])
+async def test_a_reference_that_asks_for_nothing_brings_no_decision(bench: Bench, why: str) -> None:
+    msg_id = await bench.send(target={"pattern": "capability:nobody" if why == "it waits" else "capability:refund"})
+    await bench.router.run_once()
+    record = await bench.backend.inspect(0, msg_id)
+    assert record is not None
+    hand = record.legs[0].hand
+    if why == "it runs":
+        assert len((await bench.backend.take(0, "refund-1", "i", 1)).taken) == 1
+    decided: list[Decision] = []
+    bench.backend.fault = decided.extend
+    forged = {"m": msg_id, "l": "0", "h": "1-1" if why == "an older hand" else hand}
+    bench.store.append(KEYS.again(0), {name.encode(): value.encode() for name, value in forged.items()})
+    await bench.router.run_once()
+    assert decided == []
+    assert bench.waiting_entries() == 0
+
+
 async def test_an_entry_that_brings_the_router_down_is_found_and_buried(bench: Bench) -> None:
     good, poison, last = [await bench.send() for _ in range(3)]
     bench.judge.bad = poison

@@ -262,6 +262,7 @@ async def test_the_same_key_twice_at_once_runs_once() -> None:
         conflict = await bus.request("refund", Order("ORD-1"), key="s")
         assert conflict.code == "envelope.id_conflict"
         assert await slow.cancel()
+        assert (await slow.receipt()).code == "cancelled"  # and not what the other one heard
 
 
 async def test_a_key_needs_a_sender_with_a_name() -> None:

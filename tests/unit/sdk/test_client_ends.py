@@ -149,6 +149,16 @@ async def test_without_any_router_the_caller_ends_the_message_itself() -> None:
         assert receipt.details["state"] == "running"  # the ledger says it, not the client alone
 
 
+async def test_without_any_router_the_caller_ends_what_nobody_has() -> None:
+    async with TestReach(shop()) as bus:
+        handle = await bus.send("capability:nobody", timeout=2)
+        await bus.settle()
+        await bus.stop_router()
+        await bus.advance(2.15)
+        receipt = await handle.receipt(0)
+        assert (receipt.code, receipt.details) == ("timeout.total", {"state": "waiting"})
+
+
 async def test_a_message_that_no_router_ever_sees_ends_locally() -> None:
     async with TestReach(shop()) as bus:
         await bus.stop_router()

@@ -1,0 +1,191 @@
+"""Mutants of the memory backend's side of routers: the same guards as in the Lua steps, caught by the same tests."""
+
+from tests.mutants import lua_agents, lua_routers
+from tests.mutants.mutant import Mutant
+
+_TESTS = {mutant.name.partition(":")[2]: mutant.test for mutant in (*lua_routers.MUTANTS, *lua_agents.MUTANTS)}
+
+
+def memory(name: str, file: str, old: str, new: str, test: str = "", *, raises: str = "") -> Mutant:
+    """`test`: below tests/contract, without `test_`; "" = the one that catches the mutant of this name in Lua."""
+    node = lua_routers.node_id(test) if test else _TESTS[name]
+    guard = name.partition(",")[0]
+    return Mutant(f"memory:{name}", guard, f"reach/backend/memory_backend/{file}.py", old, new, node, raises)
+
+
+MUTANTS = (
+    # ---------------------------------------------------------------- the doors
+    memory(
+        "xack",
+        "partition",
+        "self.acknowledged = group is not None and group.ack(entry_id)",
+        "self.acknowledged = group is None or group.ack(entry_id) or True",
+    ),
+    memory(
+        "xack, of a duplicate",
+        "route",
+        '            return SKIPPED\n        return RouteResult("done", known=attach',
+        '            pass\n        return RouteResult("done", known=attach',
+    ),
+    memory(
+        "xack, of an again",
+        "route",
+        "        return SKIPPED\n    hand = _carry_out",
+        "        pass\n    hand = _carry_out",
+    ),
+    memory(
+        "xack, of a refusal",
+        "route",
+        "        return SKIPPED\n    if decision.dead:",
+        "        pass\n    if decision.dead:",
+    ),
+    memory(
+        "quiet",
+        "route",
+        '        return _acknowledged(part, decision, "silent")',
+        "        for mailbox in record.head.mailboxes if record is not None else ():\n"
+        "            post_stored(part, record, mailbox)\n"
+        '        return _acknowledged(part, decision, "silent")',
+    ),
+    memory(
+        "quiet, of a leg that runs",
+        "route",
+        "return leg.state in {LegState.RETURNED,",
+        "return leg.state in {LegState.RUNNING, LegState.RETURNED,",
+    ),
+    memory("again hand", "route", "    if leg.hand != hand:\n", "    if leg is None:\n"),
+    memory("seen", "route", "leg.state != decision.state or leg.attempt", "leg.attempt"),
+    memory("seen, the attempt", "route", " or leg.attempt != decision.attempt:", ":"),
+    memory(
+        "not due",
+        "route",
+        "leg.state == LegState.WAITING and leg.until_ms <= part.now_ms",
+        "leg.state == LegState.WAITING",
+    ),
+    memory(
+        "fingerprint",
+        "duplicates",
+        "(record.head.fingerprint, record.head.sender) == (head.fingerprint, head.sender)",
+        "record.head.sender == head.sender",
+    ),
+    memory(
+        "fingerprint, the sender",
+        "duplicates",
+        "(record.head.fingerprint, record.head.sender) == (head.fingerprint, head.sender)",
+        "record.head.fingerprint == head.fingerprint",
+    ),
+    memory("fingerprint, in a round", "duplicates", "        and _same(record, decision)\n", ""),
+    memory("boxes", "duplicates", "MAX_CALLERS = 4", "MAX_CALLERS = 400"),
+    memory("pcall", "partition", "except (WrongType, BadId):", "except BadId:", raises="WrongType"),
+    memory(
+        "pcall, of a decision",
+        "route",
+        "except BackendError as error:",
+        "except ArithmeticError as error:",
+        raises="BackendError",
+    ),
+    memory(
+        "pcall, the verdict of XADD",
+        "partition",
+        "        except BadId:\n            return None",
+        "        except ArithmeticError:\n            return None",
+        raises="BadId",
+    ),
+    memory(
+        "nomkstream",
+        "partition",
+        "        if self.inbox(agent, lane) is None:\n            return None\n",
+        "        self.store.make_stream(self.keys.inbox(self.number, agent, lane))\n",
+    ),
+    memory(
+        "nomkstream, of a mailbox",
+        "partition",
+        "{field: data}, make=False, max_entries=MAX_MAIL)",
+        "{field: data}, max_entries=MAX_MAIL)",
+    ),
+    memory(
+        "window", "partition", "max(head.total_at_ms, self.now_ms) + window_ms", "max(head.total_at_ms, self.now_ms)"
+    ),
+    memory("window, a minute at least", "partition", "max(2 * head.total_ms, 60_000)", "2 * head.total_ms"),
+    memory(
+        "keep",
+        "closing",
+        "    if part.kept_envelope(msg_id) is None:\n        part.keep_envelope(msg_id, record.head, envelope)\n",
+        "",
+    ),
+    # ---------------------------------------------------------------- moves
+    memory("undelivered", "route", " or not _undelivered(part, record, decision.leg):", ":"),
+    memory(
+        "move deletes",
+        "route",
+        "        part.discard(leg.agent, record.head.lane, leg.hand)\n        record.change(number, moves",
+        "        record.change(number, moves",
+    ),
+    memory("two moves", "route", "leg.moves >= MAX_MOVES or", ""),
+    # ---------------------------------------------------------------- due
+    memory("reclaim", "due", "if idle_ms >= LEASE_MS or (over", "if (over"),
+    memory("lease, in due", "due", "if idle_ms >= LEASE_MS or (over", "if idle_ms >= 0 or (over"),
+    memory(
+        "rearm",
+        "due",
+        "        part.append_again(msg_id, number, leg.hand)\n",
+        "        if not leg.rearm:\n            part.append_again(msg_id, number, leg.hand)\n",
+    ),
+    memory(
+        "gone",
+        "due",
+        "if leg.state == LegState.RUNNING or part.inbox_entry(record, number) is None:",
+        "if leg.state == LegState.RUNNING:",
+    ),
+    memory(
+        "gone, what runs",
+        "due",
+        "if leg.state == LegState.RUNNING or part.inbox_entry(record, number) is None:",
+        "if part.inbox_entry(record, number) is None:",
+    ),
+    memory("grace", "due", "if missing_or_future or now_ms - last_ms > 3_000:", "if missing_or_future:"),
+    memory(
+        "grace, of a lease",
+        "due",
+        "        if now_ms < self.grace_until_ms:\n            return self.grace_until_ms\n",
+        "",
+    ),
+    memory(
+        "grace, of a move",
+        "due",
+        "            if part.now_ms < self.grace_until_ms:\n                return self.grace_until_ms\n",
+        "",
+    ),
+    memory(
+        "first",
+        "due",
+        "round_ = _Round(part, grace_until_ms=tick(part.store, part.keys.tick(part.number), part.now_ms))",
+        "tick(part.store, part.keys.tick(part.number), part.now_ms)\n    round_ = _Round(part, grace_until_ms=0)",
+    ),
+    memory(
+        "pause",
+        "due",
+        "if long_gap or now_ms - start_ms >= 30_000 or start_ms > now_ms:",
+        "if long_gap or start_ms:",
+    ),
+    memory(
+        "future",
+        "due",
+        "missing_or_future = last_ms < 0 or last_ms > now_ms\n"
+        "    grace_until_ms = min(max(until_ms, 0), now_ms + GRACE_MS)",
+        "missing_or_future = last_ms < 0\n    grace_until_ms = max(until_ms, 0)",
+    ),
+    memory("caller", "due", "round_.look(msg_id, callers=True)", "round_.look(msg_id, callers=False)"),
+    memory(
+        "caller, the tick",
+        "due",
+        "    if msg_id:\n",
+        "    if msg_id:\n        tick(part.store, part.keys.tick(part.number), part.now_ms)\n",
+    ),
+    memory(
+        "callers due",
+        "due",
+        "if self._overdue(msg_id, record, number):\n                    at_ms",
+        "if record.head.open < 0:\n                    at_ms",
+    ),
+)

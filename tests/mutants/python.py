@@ -1,0 +1,162 @@
+"""Mutants of what lives in Python on both backends: router, judge, inbox, pulse, client."""
+
+from tests.mutants.mutant import Mutant
+
+
+def python(name: str, file: str, old: str, new: str, test: str) -> Mutant:
+    """`file`: below reach, without .py; `test`: below tests."""
+    return Mutant(f"python:{name}", name.partition(",")[0], f"reach/{file}.py", old, new, f"tests/{test}")
+
+
+MUTANTS = (
+    # ---------------------------------------------------------------- routers
+    python(
+        "claim",
+        "delivery/router",
+        "            done += await self._claim()\n",
+        "",
+        "unit/delivery/test_router.py::test_what_another_router_is_at_work_on_is_left_to_it_for_five_seconds",
+    ),
+    python(
+        "claim, by its idle time",
+        "delivery/router",
+        "CLAIM_IDLE_MS = 5_000",
+        "CLAIM_IDLE_MS = 0",
+        "unit/delivery/test_router.py::test_what_another_router_is_at_work_on_is_left_to_it_for_five_seconds",
+    ),
+    python(
+        "claim, by its idle time on a server",
+        "backend/redis_backend/streams",
+        "consumer, idle_ms, cursor,",
+        "consumer, 0, cursor,",
+        "contract/test_doors.py::test_idle_work_is_claimed_from_anyone",
+    ),
+    python(
+        "claim, by its idle time in memory",
+        "backend/memory_backend/streams",
+        "if pending.idle_ms(now_ms) < idle_ms:",
+        "if pending.idle_ms(now_ms) < 0:",
+        "contract/test_doors.py::test_idle_work_is_claimed_from_anyone",
+    ),
+    python(
+        "reread",
+        "delivery/router",
+        "if was_unfinished:",
+        "if was_unfinished and was_surprised:",
+        "unit/delivery/test_router.py::test_redis_away_leaves_all_pending_and_the_next_run_serves_it",
+    ),
+    python(
+        "reread, at the start",
+        "delivery/router",
+        "self._unfinished = True  # a run",
+        "self._unfinished = False  # a run",
+        "integration/test_router.py::test_a_router_reads_its_own_pending_entries_first",
+    ),
+    python(
+        "reread, all of it",
+        "backend/redis_backend/streams",
+        "            if len(entries) < page:\n                return found",
+        "            if len(entries) <= page:\n                return found",
+        "contract/test_doors.py::test_own_work_is_given_whole_however_much_it_is",
+    ),
+    python(
+        "quiet",
+        "delivery/judge",
+        "or leg.state not in _ACTS:",
+        "or leg.finished_at_ms:",
+        "unit/delivery/test_router.py::test_a_reference_that_asks_for_nothing_brings_no_decision",
+    ),
+    python(
+        "again hand",
+        "delivery/judge",
+        "if leg.hand != reference.hand or leg.state",
+        "if leg.state",
+        "unit/delivery/test_router.py::test_a_reference_that_asks_for_nothing_brings_no_decision",
+    ),
+    python(
+        "not due",
+        "delivery/judge",
+        "if leg.state is LegState.WAITING and leg.until_ms > record.now_ms:",
+        "if leg.until_ms < 0:",
+        "unit/delivery/test_router.py::test_a_reference_that_asks_for_nothing_brings_no_decision",
+    ),
+    python(
+        "two moves",
+        "routing/decide",
+        "or leg.moves >= MAX_MOVES or",
+        "or",
+        "unit/routing/test_decide.py::test_it_stays",
+    ),
+    # ---------------------------------------------------------------- agents
+    python(
+        "resume",
+        "delivery/inbox",
+        "held = self._held_in(partition) if unsure else None",
+        "held = None",
+        "unit/delivery/test_inbox.py::test_work_whose_reply_was_lost_comes_again_and_only_that",
+    ),
+    python(
+        "resume, after a lost reply",
+        "delivery/inbox",
+        "self._unsure.update(range(self._backend.partitions))",
+        "self._unsure.update(())",
+        "unit/delivery/test_inbox.py::test_work_whose_reply_was_lost_comes_again_and_only_that",
+    ),
+    python(
+        "held",
+        "delivery/inbox",
+        "held = self._held_in(partition) if unsure else None",
+        "held = [] if unsure else None",
+        "unit/delivery/test_inbox.py::test_work_whose_reply_was_lost_comes_again_and_only_that",
+    ),
+    python(
+        "repeat",
+        "delivery/inbox",
+        "            if error.retryable:\n                raise\n",
+        '            if error.retryable:\n                return ["unknown"] * len(batch)\n',
+        "unit/delivery/test_inbox.py::test_a_lost_reply_to_a_settle_is_asked_for_again",
+    ),
+    python(
+        "lease",
+        "delivery/pulse",
+        "lost = await self._renew()",
+        "lost = 0",
+        "unit/delivery/test_pulse.py::test_what_is_held_is_renewed_every_five_seconds",
+    ),
+    python(
+        "lease, lost by its holder",
+        "delivery/pulse",
+        "self._on_lost(Hold(partition, lane, hand))",
+        "pass",
+        "unit/delivery/test_pulse.py::test_the_same_id_in_two_lanes_is_two_entries",
+    ),
+    python(
+        "adopt",
+        "delivery/inbox",
+        "if hold_of(taken) not in self._held]",
+        "if hold_of(taken)]",
+        "unit/delivery/test_inbox.py::test_what_a_server_gives_anew_and_is_held_is_not_taken_twice",
+    ),
+    # ---------------------------------------------------------------- callers
+    python(
+        "callers due",
+        "sdk/exchange",
+        "self.backend.due(pending.partition, pending.msg_id)",
+        "self.backend.due(pending.partition, pending.msg_id + '?')",
+        "unit/sdk/test_client_ends.py::test_without_any_router_the_caller_ends_what_nobody_has",
+    ),
+    python(
+        "greater",
+        "sdk/pending",
+        "return head.round + 1 if retryable",
+        "return head.round if retryable",
+        "unit/sdk/test_rounds.py::test_what_ended_retryable_is_tried_anew_under_the_same_key",
+    ),
+    python(
+        "fingerprint",
+        "sdk/exchange",
+        "if any(other.fingerprint not in",
+        "if pending.done.done() and any(other.fingerprint not in",
+        "unit/sdk/test_client.py::test_the_same_key_twice_at_once_runs_once",
+    ),
+)

@@ -1,0 +1,12 @@
+"""All mutants."""
+
+from tests.mutants import lua_agents, lua_routers, memory_agents, memory_routers, python
+from tests.mutants.mutant import Mutant
+
+MUTANTS: tuple[Mutant, ...] = (
+    *lua_routers.MUTANTS,
+    *lua_agents.MUTANTS,
+    *memory_routers.MUTANTS,
+    *memory_agents.MUTANTS,
+    *python.MUTANTS,
+)
