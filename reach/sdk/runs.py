@@ -27,6 +27,8 @@ from reach.tracing.hops import HopRecorder, Point
 log = event_log("reach.agent")
 
 REMEMBERED_OUTCOMES = 50
+#: how long a message waits whose earlier run has not ended
+EARLIER_WAIT_MS = 1_000
 #: how long the mean response time remembers: each new run counts for so much
 NEWEST_SHARE = 0.2
 
@@ -137,12 +139,31 @@ class Runs:
             if self._runs[key].answered:
                 self._inbox.forget(key)
             return
+        earlier = self._earlier(taken)
+        if earlier is not None:
+            self._wait_for(earlier, taken)
+            return
         run = self._runs[key] = Run(taken, self._clock.monotonic_ms())
         run.task = self._tasks.start(self._run(run), f"run {taken.msg_id}")
         if run.task is None:
             self._runs.pop(key, None)
             self._inbox.forget(key)
         self._on_change()
+
+    def _earlier(self, taken: Taken) -> Run | None:
+        """A run of the same leg under another hand, whose handler has not ended."""
+        same = (run for run in self._runs.values() if (run.taken.msg_id, run.taken.leg) == (taken.msg_id, taken.leg))
+        return next(same, None)
+
+    def _wait_for(self, earlier: Run, taken: Taken) -> None:
+        """Hand it back for a while, burning no attempt: two runs of one message at once are worse than a late one.
+
+        The ledger has ended the earlier run; a thread, or a handler that holds on to its cancellation, cannot be made to.
+        """
+        if earlier.claim():
+            earlier.cancel()
+        answer = retryable("handler.retry", "an earlier run of it has not ended here", host=self._host)
+        self._tasks.start(self._settle(taken, answer, EARLIER_WAIT_MS, None), f"wait {taken.msg_id}")
 
     def lost(self, hold: Hold) -> None:
         """The ledger has taken it away: cancelled by its sender, or given to somebody else. Its result would be refused."""

@@ -22,7 +22,7 @@ async def test_an_entry_goes_to_one_router_only(drive: Drive) -> None:
     assert await other.read_work("router-2", [0], 10, 0) == []
 
 
-async def test_what_was_there_before_the_group_is_read(drive: Drive) -> None:
+async def test_B007_what_was_there_before_the_group_is_read(drive: Drive) -> None:
     await drive.place.append(INGRESS, {"e": ENVELOPE})
     assert [entry.fields[b"e"] for entry in await drive.work()] == [ENVELOPE]
 
@@ -112,8 +112,7 @@ async def test_claims_are_bounded(drive: Drive) -> None:
     assert len(await drive.backend.claim_work("router-2", 0, 5_000, 100)) == 3
 
 
-async def test_an_entry_without_a_body_is_acknowledged_and_never_comes_again(drive: Drive) -> None:
-    """BUGS: ThreeDotsLabs/watermill-redisstream#38."""
+async def test_B015_an_entry_without_a_body_is_acknowledged_and_never_comes_again(drive: Drive) -> None:
     gone, kept = await drive.entry(), await drive.entry()
     await drive.place.remove(INGRESS, gone.id)
     await drive.place.pass_time(5_001)
@@ -121,15 +120,15 @@ async def test_an_entry_without_a_body_is_acknowledged_and_never_comes_again(dri
     assert [row.id for row in await drive.place.pending(INGRESS, GROUP_ROUTERS)] == [kept.id]
 
 
-async def test_own_work_without_a_body_is_acknowledged(drive: Drive) -> None:
+async def test_B015_own_work_without_a_body_is_acknowledged(drive: Drive) -> None:
     gone = await drive.entry()
     await drive.place.remove(INGRESS, gone.id)
     assert await drive.backend.own_work("router-1", 0) == []
     assert await drive.place.pending(INGRESS, GROUP_ROUTERS) == []
 
 
-async def test_a_lost_group_comes_back_at_zero_on_every_path(drive: Drive) -> None:
-    """BUGS: ag2ai/faststream#2611, comet-ml/opik#5525: the claim path heals as the read path does."""
+async def test_B005_a_lost_group_comes_back_at_zero_on_every_path(drive: Drive) -> None:
+    """The claim path heals as the read path does."""
     await drive.backend.submit(0, "normal", ENVELOPE)
     await drive.work()
     await drive.place.drop_group(INGRESS, GROUP_ROUTERS)

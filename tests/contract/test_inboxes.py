@@ -19,8 +19,8 @@ async def test_opening_makes_three_lanes_that_stay(drive: Drive) -> None:
     assert {await drive.place.ttl_ms(KEYS.inbox(0, "a2", lane)) for lane in LANES} == {-1}
 
 
-async def test_opening_again_changes_nothing(drive: Drive) -> None:
-    """BUGS: cschleiden/go-workflows#219: a group that is there is success."""
+async def test_B010_opening_again_changes_nothing(drive: Drive) -> None:
+    """A group that is there is success."""
     msg_id = await drive.sent()
     await drive.backend.open_inbox(0, AGENT)
     assert (await drive.taken()).msg_id == msg_id

@@ -313,8 +313,8 @@ async def test_one_owner_has_the_lease(drive: Drive) -> None:
     assert await drive.backend.lock("registrar", "w2", 2_000) is True
 
 
-async def test_a_lease_ends_by_itself(drive: Drive) -> None:
-    """BUGS: taskiq-python/taskiq-redis#131: a dead owner holds nothing up."""
+async def test_B011_a_lease_ends_by_itself(drive: Drive) -> None:
+    """A dead owner holds nothing up."""
     await drive.backend.lock("reaper", "w1", 2_000)
     assert 0 < await drive.place.ttl_ms(KEYS.lock("reaper")) <= 2_000
     await drive.place.pass_time(2_001)

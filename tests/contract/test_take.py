@@ -51,8 +51,7 @@ async def test_in_the_order_in_which_they_were_routed(drive: Drive) -> None:
     assert [taken.msg_id for taken in await drive.take()] == sent
 
 
-async def test_what_was_sent_before_the_agent_started_arrives(drive: Drive) -> None:
-    """BUGS: ag2ai/faststream#2694."""
+async def test_B007_what_was_sent_before_the_agent_started_arrives(drive: Drive) -> None:
     sent = [await drive.sent() for _ in range(20)]
     assert [taken.msg_id for taken in await drive.take(free=100)] == sent
 

@@ -22,7 +22,7 @@ from reach.service import Supervisor, until_open
 from reach.tracing.hops import HopRecorder
 from tests import hygiene
 from tests.contract.places import ENV, KEYS
-from tests.faults.handlers import make_handler
+from tests.faults.handlers import MakeHandler, make_handler
 from tests.faults.history import History
 from tests.faults.process import Fault, Killed, Process, Steps, own_tasks
 from tests.faults.stages import MemoryStage, Stage
@@ -168,12 +168,14 @@ class CrashWorld:
         self.supervisors[process.name] = supervisor
         supervisor.start()
 
-    async def agent(self, name: str, *, armed: bool = False) -> Process:
-        """Start an instance of an agent; where it dies, another instance comes at once."""
+    async def agent(
+        self, name: str, *, armed: bool = False, make: MakeHandler = make_handler, **declared: Any
+    ) -> Process:
+        """Start an instance of an agent, with more that it declares; where it dies, another instance comes at once."""
         process = self.process(name, armed=armed)
-        self.heirs.setdefault(name, lambda: self.agent(name))
-        agent = self.declared[name] = Agent(name, concurrency=4)
-        agent.capability("work")(make_handler(process, self.history))
+        self.heirs.setdefault(name, lambda: self.agent(name, make=make, **declared))
+        agent = self.declared[name] = Agent(name, concurrency=4, **declared)
+        agent.capability("work")(make(process, self.history))
         run = self.agents[name] = agent.new_run(ProcessPlace(self, process))
         starting = process.spawn(run.start())
         if not armed:

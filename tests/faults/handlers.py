@@ -9,6 +9,7 @@ from tests.faults.history import History
 from tests.faults.process import Process
 
 Handler = Callable[[dict[str, Any], Context], Awaitable[Any]]
+MakeHandler = Callable[[Process, History], Handler]
 
 
 def make_handler(process: Process, history: History) -> Handler:

@@ -277,10 +277,10 @@ class CountingClock:
         raise AssertionError("not used by the Redis backend")
 
 
-async def test_healing_is_paced_and_told_once_in_ten_seconds(
+async def test_B003_healing_is_paced_and_told_once_in_ten_seconds(
     redis_url: str, raw: redis.asyncio.Redis, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """BUGS: jaseci-labs/jac#7452: 600 NOGROUP errors a second."""
+    """Not 600 NOGROUP errors a second."""
     clock = CountingClock()
     backend = RedisBackend(redis_url, env="test", clock=clock)  # type: ignore[arg-type]
     await backend.open()

@@ -97,8 +97,8 @@ async def test_a_unix_socket_is_a_way_too(start_server: StartServer) -> None:
     await backend.close()
 
 
-def test_entries_without_a_body_are_read_from_every_server() -> None:
-    """BUGS: chrisguidry/docket#61: two parts or three, nil or left out."""
+def test_B017_entries_without_a_body_are_read_from_every_server() -> None:
+    """Two parts or three, nil or left out."""
     assert entries_of([None, [b"1-1", None], [b"2-1", [b"a", b"1"]]]) == [("1-1", None), ("2-1", {b"a": b"1"})]
     assert entries_of(None) == []
 

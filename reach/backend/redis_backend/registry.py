@@ -43,8 +43,7 @@ class RegistrySide(Side):
         known = {entry.id for entry in old}
         claimed = await self._streams.claim(key, GROUP_REGISTRARS, worker, claim_idle_ms, CONTROL_PAGE)
         old += [entry for entry in claimed if entry.id not in known]
-        await self._streams.discard(key, GROUP_REGISTRARS, [entry.id for entry in old if entry.fields is None])
-        found = [entry for entry in old if entry.fields is not None]
+        found = await self._streams.whole(key, GROUP_REGISTRARS, old)
         # New ones are asked for in any case: an old one that fails again and again must not stop the rest.
         wait_ms = 0 if found else block_ms
         for _, entries in await self._streams.read_group(GROUP_REGISTRARS, worker, {key: ">"}, CONTROL_PAGE, wait_ms):

@@ -70,13 +70,8 @@ class RouterSide(Side):
         return found
 
     async def _whole(self, partition: int, stream: str, entries: list[Entry]) -> list[WorkEntry]:
-        """Those that have a body; the others are acknowledged, else they would come again for ever."""
-        await self._streams.discard(stream, GROUP_ROUTERS, [entry.id for entry in entries if entry.fields is None])
-        return [
-            WorkEntry(_kind(stream), partition, stream, entry.id, entry.fields)
-            for entry in entries
-            if entry.fields is not None
-        ]
+        whole = await self._streams.whole(stream, GROUP_ROUTERS, entries)
+        return [WorkEntry(_kind(stream), partition, stream, entry.id, entry.fields or {}) for entry in whole]
 
     async def route(self, partition: int, decisions: Sequence[Decision]) -> list[RouteResult]:
         results: list[RouteResult] = []

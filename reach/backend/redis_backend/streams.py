@@ -140,7 +140,7 @@ class Streams:
     async def claim(self, key: str, group: str, consumer: str, idle_ms: int, max_entries: int) -> list[Entry]:
         """XAUTOCLAIM until `max_entries` are found or all of what is pending was looked at.
 
-        The reply has two parts on old servers and three on new ones, which also forget entries without a body by themselves.
+        The reply has two parts on old servers. New ones forget entries without a body by themselves, and name them in a third.
         """
         found: list[Entry] = []
         cursor = b"0-0"
@@ -159,8 +159,17 @@ class Streams:
                 continue
             cursor = reply[0]
             found += entries_of(reply[1])
+            found += [Entry(text_of(entry_id), None) for part in reply[2:] for entry_id in part]
             if cursor == b"0-0" or len(found) >= max_entries:
                 return found
+
+    async def whole(self, key: str, group: str, entries: Sequence[Entry]) -> list[Entry]:
+        """Those that have a body. The others are acknowledged, else they would come again for ever, and told: somebody deleted work."""
+        lost = [entry.id for entry in entries if entry.fields is None]
+        if lost:
+            self._log.warning("bodies lost", of=key, stream=key, count=len(lost), first=lost[0])
+            await self.discard(key, group, lost)
+        return [entry for entry in entries if entry.fields is not None]
 
     async def discard(self, key: str, group: str, ids: Sequence[str]) -> None:
         """XACK and XDEL: nobody needs these entries any more. A stream that is gone has none of them."""

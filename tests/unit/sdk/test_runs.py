@@ -19,6 +19,7 @@ class Bench:
 
     def __init__(self, bus: TestReach, backend: Backend) -> None:
         self.bus = bus
+        self.backend = backend
         self.inbox = Inbox(backend, "one", "i1", bus.clock)
         self.handlers = Handlers()
         self.runs = Runs(
@@ -129,3 +130,42 @@ async def test_two_messages_of_one_moment_in_two_lanes_both_run(bench: Bench) ->
     assert ran == 2
     bench.inbox.forget(hold_of(high))
     assert bench.inbox.holds() == {0: {"normal": [normal.hand]}}
+
+
+async def test_a_leg_whose_earlier_run_has_not_ended_is_given_back_and_burns_nothing(bench: Bench) -> None:
+    """Under a new hand: the ledger has taken the first one away, and its handler goes on all the same."""
+    ran, go = 0, asyncio.Event()
+
+    async def work() -> None:
+        nonlocal ran
+        ran += 1
+        try:
+            await asyncio.Event().wait()
+        finally:
+            if ran == 1:
+                await go.wait()
+
+    bench.handle(work)
+    await bench.send()
+    (first,) = await bench.inbox.take(1)
+    bench.runs.start(first)
+    await bench.bus.settle()
+    await bench.bus.advance(19)  # nobody renews it: the lease is over, and a router decides again
+    await bench.inbox.run_once()  # its own end at its processing time, which comes too late
+    (second,) = await bench.inbox.take(1)
+    assert (second.msg_id, second.attempt) == (first.msg_id, 2)
+    assert second.hand != first.hand
+    bench.runs.start(second)
+    await bench.bus.settle()
+    alone = (ran, len(bench.runs))
+    go.set()
+    assert alone == (1, 1)
+    await bench.inbox.run_once()
+    assert bench.inbox.holds() == {}
+    await bench.backend.beat("one", "i1", b"{}")
+    await bench.bus.advance(2)
+    (third,) = await bench.inbox.take(1)
+    assert (third.msg_id, third.attempt) == (first.msg_id, 2)
+    bench.runs.start(third)
+    await bench.bus.settle()
+    assert ran == 2
