@@ -25,7 +25,7 @@ J = TypeVar("J")
 
 AT_ONCE = 2
 #: what --all-tests runs
-CONTRACT = ("tests/contract", "tests/property")
+CONTRACT = ("tests/contract", "tests/lua", "tests/property")
 WIDE = {
     "lua": CONTRACT,
     "memory": CONTRACT,
