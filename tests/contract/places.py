@@ -9,6 +9,7 @@ import redis.asyncio
 from reach.backend import open_backend
 from reach.backend.keys import KeySpace
 from reach.backend.port import Backend
+from tests.contract.dumps import delivered_later
 
 ENV = "test"
 KEYS = KeySpace(ENV)
@@ -43,7 +44,7 @@ class Place(Protocol):
     async def close(self) -> None: ...
 
     async def pass_time(self, ms: int) -> None:
-        """Let `ms` go by for everything that is stored: moments, leases, lifetimes."""
+        """Let `ms` go by for everything that is stored: moments, leases, lifetimes. Negative: the clock steps back."""
         ...
 
     async def forget_all(self) -> None:
@@ -175,7 +176,17 @@ class RedisPlace:
     async def _age_pending(self, key: str, ms: int) -> None:
         for group in await self.raw.xinfo_groups(key):
             name = group["name"].decode()
-            for row in await self.pending(key, name):
+            rows = await self.pending(key, name)
+            # Who is idle for no time may have been delivered in the future.
+            later = [row.id for row in rows if ms < 0 or not row.idle_ms]
+            if later:
+                seconds, micros = await self.raw.time()
+                now_ms, ttl_ms = seconds * 1000 + micros // 1000, max(await self.raw.pttl(key), 0)
+                dump = delivered_later(await self.raw.dump(key), later, -ms, now_ms)
+                await self.raw.restore(key, ttl_ms, dump, replace=True)
+            for row in rows:
+                if row.id in later:
+                    continue
                 idle, count = row.idle_ms + ms, row.deliveries
                 await self._plain.execute_command(
                     *("XCLAIM", key, name, row.consumer, 0, row.id, "IDLE", idle, "RETRYCOUNT", count, "JUSTID")

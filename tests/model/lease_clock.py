@@ -19,13 +19,12 @@ GUARDS = (
     Guard("first", "the tick is judged before the leases of the same call", "an outage", 0),
     Guard("caller", "a caller's due writes no tick and ends no lease", "a caller's due", 0),
     Guard("pause", "no grace within 30 s of the last one's start, unless the tick is over 5 s old", "slow routers", 0),
-    Guard("step back", "a tick in the future: what is pending is stamped anew, and looked at in 15 s", "a jump", 0),
+    Guard("near", "a tick in the future: no lease is looked at later than in 15 s", "a jump", 0),
+    Guard("stamp", "what was delivered in the future is stamped anew when it is looked at", "a jump", 0),
 )
 #: Each of these does the other's work: a grace that a jump back has made longer is cut, or begun anew.
 PAIR = frozenset({"clamp", "future"})
 ALL = frozenset(guard.name for guard in GUARDS) | PAIR
-#: `due` stamps a pending entry anew only when the run itself began in the future, and leaves the moments in its zset as they are.
-TO_COME = frozenset({"step back"})
 
 
 class Lease(NamedTuple):
@@ -176,13 +175,15 @@ class LeaseClock(Model[Lease, Tick]):
             name += ", due"
         return Tick(name, AT_ONCE, after, wrong)
 
-    # ---------------------------------------------------------------- due (Lua: due.ticked, visiting.holding)
+    # ---------------------------------------------------------------- due (Lua: ticking, visiting.holding)
     def _due(self, state: Lease, *, caller: bool = False) -> tuple[Lease, str]:
         before = state.grace
         if not caller:
             state = self._ticked(state)
         if state.visit > 0 and not caller:
             return state, ""
+        if self._on("stamp") and not caller:
+            state = state._replace(idle=max(state.idle, 0))
         grace = state.grace if self._on("first") else before
         if grace > 0 and not caller:
             return state._replace(visit=grace), ""
@@ -198,6 +199,6 @@ class LeaseClock(Model[Lease, Tick]):
         is_free = state.tick > 5 or ahead or state.started >= 30 or state.started < 0 or not self._on("pause")
         if gap and is_free and self._on("grace"):
             grace, started = GRACE, 0
-        if ahead and self._on("step back"):
-            state = state._replace(idle=max(state.idle, 0), visit=min(state.visit, LEASE))
+        if ahead and self._on("near"):
+            state = state._replace(visit=min(state.visit, LEASE))
         return state._replace(grace=grace, started=started, tick=0)

@@ -9,23 +9,12 @@
 -- INCLUDE record
 -- INCLUDE closing
 -- INCLUDE giving_back
-local events, grace_until, seen = {}, 0, 0
+local due, events, grace_until, seen = P .. 'due', {}, 0, 0
 local function note(r, l, L, what, code)
   events[#events + 1] = {r.m, l, what, L.a or '', L.i or '', (L.n or 0) + 1, code}
 end
+-- INCLUDE ticking
 -- INCLUDE visiting
-local due = P .. 'due'
-
-local function ticked()
-  local key = P .. 'tick'
-  local t = redis.pcall('HMGET', key, 'last', 'until', 'start')
-  if t.err then t = {} end
-  local last, start = number(t[1]), number(t[3]) or 0
-  grace_until = math.min(number(t[2]) or 0, now + 15000)
-  local gap = not last or last > now or now - last > 3000
-  if gap and (not last or last > now or now - last > 5000 or now - start >= 30000 or start > now) then grace_until, start = now + 15000, now end
-  sure('HSET', key, 'last', now, 'until', grace_until, 'start', start)
-end
 
 local function process(m, caller)
   local r = load(m)
@@ -41,7 +30,7 @@ local function process(m, caller)
       local at = L.d
       if caller then
         if overdue(r, l, L) then at, changed = nil, true end
-      elseif not at or at <= now then
+      elseif not at or at <= now or (at > now + LEASE_MS and holder_of(r, L)) then -- a lease is never further ahead
         touch(r, l)
         changed = true
         if #events >= 500 then at = now else at = visit(r, l, L) end
@@ -70,11 +59,11 @@ if ARGV[1] ~= '' then
   local at = process(ARGV[1], true)
   return told(now, 0, 0, 0, at)
 end
-ticked()
+local left = ticked()
 local ids = redis.pcall('ZRANGEBYSCORE', due, '-inf', now, 'LIMIT', 0, 100)
 for _, m in ipairs(ids.err and {} or ids) do
   -- A record that nothing can be done with must not stop the others; it expires by itself.
   if #events < 500 and seen < 20000 and not pcall(process, m, false) then redis.pcall('ZADD', due, now + 15000, m) end
 end
 local head = redis.pcall('ZRANGE', due, 0, 0, 'WITHSCORES')
-return told(now, (#ids >= 100 or #events >= 500 or seen >= 20000) and 1 or 0, number(head[2]) or 0, grace_until, 0)
+return told(now, (left or #ids >= 100 or #events >= 500 or seen >= 20000) and 1 or 0, number(head[2]) or 0, grace_until, 0)

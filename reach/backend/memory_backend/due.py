@@ -4,18 +4,17 @@ from dataclasses import dataclass, field
 
 from reach.backend.memory_backend.closing import give_back, lapse_leg, own_answer
 from reach.backend.memory_backend.partition import Partition, next_moment
-from reach.backend.memory_backend.store import MessageRecord, Store
+from reach.backend.memory_backend.store import MessageRecord
 from reach.backend.memory_backend.streams import Pending
+from reach.backend.memory_backend.ticking import LEASE_MS, restamp, tick
 from reach.backend.steps import Answer, DueEvent, DueReport
 from reach.envelope.ledger import LegState
 
 MAX_MESSAGES = 100
 MAX_EVENTS = 500
 MAX_LEGS = 20_000
-LEASE_MS = 15_000
 #: two renewals of 5 s
 MISSED_MS = 10_000
-GRACE_MS = 15_000
 REARM_MS = (3_000, 6_000, 12_000)
 LAST_REARM_MS = 15_000
 
@@ -28,7 +27,8 @@ def due(part: Partition, msg_id: str) -> DueReport:
         return DueReport(
             tuple(round_.events), more=False, next_at_ms=0, now_ms=part.now_ms, deadline_at_ms=deadline_at_ms
         )
-    round_ = _Round(part, grace_until_ms=tick(part.store, part.keys.tick(part.number), part.now_ms))
+    ticked = tick(part)
+    round_ = _Round(part, grace_until_ms=ticked.grace_until_ms)
     part.store.clear_wrong(part.keys.due(part.number), "zset")
     moments = part.store.zset(part.keys.due(part.number))
     ripe = moments.lowest(part.now_ms, MAX_MESSAGES) if moments is not None else []
@@ -38,32 +38,11 @@ def due(part: Partition, msg_id: str) -> DueReport:
     moments = part.store.zset(part.keys.due(part.number))
     return DueReport(
         events=tuple(round_.events),
-        more=len(ripe) >= MAX_MESSAGES or len(round_.events) >= MAX_EVENTS or round_.seen >= MAX_LEGS,
+        more=ticked.left or len(ripe) >= MAX_MESSAGES or len(round_.events) >= MAX_EVENTS or round_.seen >= MAX_LEGS,
         next_at_ms=min(moments.values()) if moments else 0,
         now_ms=part.now_ms,
         grace_until_ms=round_.grace_until_ms,
     )
-
-
-def tick(store: Store, key: str, now_ms: int) -> int:
-    """Note this run; until when no lease, network or processing timer ends.
-
-    A gap between two runs means that nobody could renew either (an outage, a step of the clock): without a grace one stall
-    would take everybody's work. It is never trusted beyond 15 s, and a slow router does not set it again and again.
-    """
-    store.clear_wrong(key, "hash")
-    stored = store.make_hash(key)
-    last_ms, until_ms, start_ms = (int(stored.get(name, b"-1")) for name in ("last", "until", "start"))
-    missing_or_future = last_ms < 0 or last_ms > now_ms
-    grace_until_ms = min(max(until_ms, 0), now_ms + GRACE_MS)
-    start_ms = max(start_ms, 0)
-    if missing_or_future or now_ms - last_ms > 3_000:
-        long_gap = missing_or_future or now_ms - last_ms > 5_000
-        if long_gap or now_ms - start_ms >= 30_000 or start_ms > now_ms:
-            grace_until_ms, start_ms = now_ms + GRACE_MS, now_ms
-    for name, moment in (("last", now_ms), ("until", grace_until_ms), ("start", start_ms)):
-        stored[name] = str(moment).encode()
-    return grace_until_ms
 
 
 @dataclass(slots=True)
@@ -90,7 +69,7 @@ class _Round:
             if callers:
                 if self._overdue(msg_id, record, number):
                     at_ms, changed = None, True
-            elif record.legs[number].due_at_ms <= part.now_ms:
+            elif self._is_due(record, number):
                 changed = True
                 at_ms = part.now_ms if len(self.events) >= MAX_EVENTS else self._visit(msg_id, record, number)
                 if at_ms is not None:
@@ -106,6 +85,11 @@ class _Round:
             part.disarm(msg_id)
         return min([record.head.total_at_ms, *moments]) if record.head.open > 0 else 0
 
+    def _is_due(self, record: MessageRecord, number: int) -> bool:
+        """A lease is never further ahead than 15 s: a moment that is was made before the clock stepped back."""
+        wait_ms = record.legs[number].due_at_ms - self.part.now_ms
+        return wait_ms <= 0 or (wait_ms > LEASE_MS and self._pending(record, number) is not None)
+
     def _visit(self, msg_id: str, record: MessageRecord, number: int) -> int | None:
         """What is due of one leg; its next moment, None when it has ended."""
         if self._overdue(msg_id, record, number):
@@ -120,6 +104,10 @@ class _Round:
             part.make_readable(leg.agent, record.head.lane)  # where the group was lost, nobody could take it
             if part.now_ms < self.grace_until_ms:
                 return self.grace_until_ms
+            queued_at_ms = min(leg.queued_at_ms, part.now_ms)
+            record.change(number, queued_at_ms=queued_at_ms)
+            if part.now_ms < queued_at_ms + record.head.network_ms:
+                return min(queued_at_ms + record.head.network_ms, part.now_ms + LEASE_MS)
         if leg.state == LegState.WAITING and leg.until_ms > part.now_ms:
             return leg.until_ms
         self._note(msg_id, record, number, "again", "")
@@ -151,9 +139,9 @@ class _Round:
             record.change(number, taken_at_ms=now_ms - idle_ms, instance=pending.consumer)
         record.change(number, handed=True)
         leg = record.legs[number]
-        if (leg.alive_at_ms or leg.taken_at_ms) > now_ms:  # a step back of the clock: count anew from now
+        restamp(pending, now_ms)
+        if (leg.alive_at_ms or leg.taken_at_ms) > now_ms:  # the clock has stepped back: count anew from now
             record.change(number, taken_at_ms=min(leg.taken_at_ms, now_ms), alive_at_ms=now_ms)
-            pending.delivered_at_ms, idle_ms = now_ms, 0
             leg = record.legs[number]
         over_at_ms = (leg.alive_at_ms or leg.taken_at_ms) + record.head.processing_ms
         if now_ms < self.grace_until_ms:

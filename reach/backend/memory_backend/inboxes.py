@@ -3,9 +3,9 @@
 from reach import ids
 from reach.backend.keys import GROUP_AGENT
 from reach.backend.memory_backend.closing import give_back, own_answer
-from reach.backend.memory_backend.due import LEASE_MS
 from reach.backend.memory_backend.partition import Partition
 from reach.backend.memory_backend.streams import ZERO, Fields, Stream
+from reach.backend.memory_backend.ticking import LEASE_MS
 from reach.backend.steps import Answer
 from reach.envelope.ledger import LegState
 

@@ -79,7 +79,9 @@ def _deliver(
         settled=False,
         instance="",
     )
-    part.arm(msg_id, record, number, part.now_ms + head.network_ms)
+    part.arm(
+        msg_id, record, number, part.now_ms + min(head.network_ms, 15_000)
+    )  # somebody may have it by then, and die
     return hand
 
 

@@ -43,7 +43,7 @@ local function place(r, l, L, p, e)
       return ''
     end
     L.st, L.h, L.q, L.re, L.w, L.se, L.i = 'queued', id, now, nil, nil, nil, nil
-    arm(r, L, now + r.head.ne)
+    arm(r, L, now + math.min(r.head.ne, 15000)) -- somebody may have it by then, and die
     return id
   elseif p.act == 'delay' then
     L.st, L.u = 'waiting', now + (p.wait_ms or 0)

@@ -1,4 +1,4 @@
--- What is due of one leg. Answers the next moment, nil when the leg has ended. Needs lanes, giving_back; `grace_until`, `note` from due.
+-- What is due of one leg. Answers the next moment, nil when the leg has ended. Needs lanes, giving_back, ticking; `grace_until`, `note` from due.
 local GAPS = {3000, 6000, 12000}
 
 local function holder_of(r, L)
@@ -35,15 +35,12 @@ local function lost(r, l, L, burn, what, code, message)
 end
 
 -- Somebody holds the entry: its lease and its processing time.
-local function holding(r, l, L, consumer, idle)
-  local key = inbox(r, L.a)
+local function holding(r, l, L, holder)
+  local consumer, idle = holder[2], holder[3]
+  restamp(inbox(r, L.a), 'agent', holder)
   if not L.tk then L.tk, L.i = now - idle, consumer end
   L.f = true
-  if (L.al or L.tk) > now then
-    L.tk, L.al = math.min(L.tk, now), now
-    redis.pcall('XCLAIM', key, 'agent', consumer, 0, L.h, 'IDLE', 0, 'JUSTID')
-    idle = 0
-  end
+  if (L.al or L.tk) > now then L.tk, L.al = math.min(L.tk, now), now end -- the clock has stepped back
   local over = (L.al or L.tk) + r.head.pr
   if now < grace_until then return grace_until end
   -- Both may be over at once: who has missed two renewals is gone, not slow, and its work goes elsewhere without a back-off.
@@ -55,12 +52,16 @@ end
 local function visit(r, l, L)
   if overdue(r, l, L) then return nil end
   local holder = holder_of(r, L)
-  if holder then return holding(r, l, L, holder[2], holder[3]) end
+  if holder then return holding(r, l, L, holder) end
   if L.st == 'queued' or L.st == 'running' then
     local entry = redis.pcall('XRANGE', inbox(r, L.a), L.h, L.h)
     if L.st == 'running' or entry.err or #entry == 0 then return lost(r, l, L, false, 'gone', 'agent.lost') end
     readable(inbox(r, L.a)) -- where the group was lost, nobody could take it
     if now < grace_until then return grace_until end
+    if L.st == 'queued' then
+      L.q = math.min(L.q or 0, now)
+      if now < L.q + r.head.ne then return math.min(L.q + r.head.ne, now + LEASE_MS) end
+    end
   end
   if L.st == 'waiting' and (L.u or 0) > now then return L.u end
   note(r, l, L, 'again', '')
