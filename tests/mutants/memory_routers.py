@@ -143,7 +143,7 @@ MUTANTS = (
         "if leg.state == LegState.RUNNING or part.inbox_entry(record, number) is None:",
         "if part.inbox_entry(record, number) is None:",
     ),
-    memory("grace", "due", "if missing_or_future or now_ms - last_ms > 3_000:", "if missing_or_future:"),
+    memory("grace", "ticking", "if missing_or_future or now_ms - last_ms > 3_000:", "if missing_or_future:"),
     memory(
         "grace, of a lease",
         "due",
@@ -159,28 +159,37 @@ MUTANTS = (
     memory(
         "first",
         "due",
-        "round_ = _Round(part, grace_until_ms=tick(part.store, part.keys.tick(part.number), part.now_ms))",
-        "tick(part.store, part.keys.tick(part.number), part.now_ms)\n    round_ = _Round(part, grace_until_ms=0)",
+        "round_ = _Round(part, grace_until_ms=ticked.grace_until_ms)",
+        "round_ = _Round(part, grace_until_ms=0)",
     ),
     memory(
         "pause",
-        "due",
+        "ticking",
         "if long_gap or now_ms - start_ms >= 30_000 or start_ms > now_ms:",
         "if long_gap or start_ms:",
     ),
     memory(
         "future",
-        "due",
-        "missing_or_future = last_ms < 0 or last_ms > now_ms\n"
-        "    grace_until_ms = min(max(until_ms, 0), now_ms + GRACE_MS)",
+        "ticking",
+        "missing_or_future = last_ms < 0 or ahead\n    grace_until_ms = min(max(until_ms, 0), now_ms + GRACE_MS)",
         "missing_or_future = last_ms < 0\n    grace_until_ms = max(until_ms, 0)",
     ),
+    memory("near", "ticking", 'left = (ahead or "back" in stored) and _lowered(part)', "left = False"),
+    memory("near, so many at once", "ticking", '        stored["back"] = str(now_ms).encode()\n', "        pass\n"),
+    memory(
+        "near, also in the record",
+        "due",
+        " or (wait_ms > LEASE_MS and self._pending(record, number) is not None)",
+        "",
+    ),
+    memory("stamp", "due", "        restamp(pending, now_ms)\n", ""),
+    memory("stamp, at the doors", "ticking", "    if ahead:\n        _restamp_doors(part)\n", ""),
     memory("caller", "due", "round_.look(msg_id, callers=True)", "round_.look(msg_id, callers=False)"),
     memory(
         "caller, the tick",
         "due",
         "    if msg_id:\n",
-        "    if msg_id:\n        tick(part.store, part.keys.tick(part.number), part.now_ms)\n",
+        "    if msg_id:\n        tick(part)\n",
     ),
     memory(
         "callers due",
