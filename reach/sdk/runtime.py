@@ -13,7 +13,7 @@ from reach.delivery.pulse import Pulse, PulseThread
 from reach.envelope.receipt import Notice
 from reach.envelope.records import encode_beat
 from reach.envelope.registration import Beat, BeatState, Registration
-from reach.errors import BackendError, RegistrationRefused
+from reach.errors import BackendError, BackendUnavailable, RegistrationRefused
 from reach.log import event_log
 from reach.sdk.client import Reach
 from reach.sdk.handlers import Handlers
@@ -326,6 +326,8 @@ class Taking:
                 await self._run.inbox.wait(BLOCK_MS)
         except TimeoutError:
             pass  # interrupted
+        except BackendUnavailable:
+            pass  # deaf for the moment, and told so after a pause: whether the server is there the next take finds out, at once
         finally:
             self._bell = None
 

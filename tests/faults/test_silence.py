@@ -2,17 +2,20 @@
 
 import asyncio
 import os
+import random
 import signal
 import socket
+from collections import Counter
 from collections.abc import AsyncIterator
 
 import pytest
 import redis.asyncio
 
-from reach.backend.connection import MAX_COMMANDS, Link
+from reach.backend.connection import CONNECT_LIMIT_S, MAX_COMMANDS, Link
 from reach.backend.private_server import PrivateServer
 from reach.errors import BackendUnavailable
 from tests.faults.proxy import FaultProxy
+from tests.faults.wired import kill_connections
 from tests.servers import StartServer
 
 NOTHING = "reach:{test.0}:again"
@@ -174,6 +177,63 @@ async def test_a_deaf_network_is_found_well_again_within_a_second(link: Link, pr
         with pytest.raises(BackendUnavailable, match="dead"):
             await asking
         assert await link.call("ECHO", b"x") == b"x"
+
+
+async def test_a_host_that_takes_no_connection_is_left_before_its_next_try_is_far_off() -> None:
+    """Its SYNs are dropped. The system sends them again after 1, 3, 7 s: who waits for that is late by as much when the host is back."""
+    with socket.socket() as deaf:
+        deaf.bind(("127.0.0.1", 0))
+        deaf.listen(0)
+        link = Link(f"redis://127.0.0.1:{deaf.getsockname()[1]}")
+        # What the system keeps for the listener is full after one or two; nobody accepts.
+        full = [asyncio.create_task(asyncio.open_connection(*deaf.getsockname())) for _ in range(4)]
+        try:
+            async with asyncio.timeout(5):
+                while not any(one.done() for one in full):
+                    await asyncio.sleep(0.01)
+                with pytest.raises(BackendUnavailable):
+                    async with asyncio.timeout(CONNECT_LIMIT_S + 0.5):
+                        await link.call("PING")
+        finally:
+            await link.close()
+            for one in full:
+                one.cancel()
+            for ended in await asyncio.gather(*full, return_exceptions=True):
+                if isinstance(ended, tuple):
+                    ended[1].close()
+
+
+async def test_who_is_cancelled_anywhere_under_faults_leaves_no_reply_to_another(
+    link: Link, proxy: FaultProxy, raw: redis.asyncio.Redis
+) -> None:
+    """BUGS: redis/redis-py#2624, while connections are made, are late, are cut and are killed."""
+    rng = random.Random(11)
+    heard = Counter[str]()
+
+    async def ask(number: int) -> None:
+        texts = [b"%d.%d" % (number, at) for at in range(3)]
+        try:
+            async with asyncio.timeout(rng.choice([None, rng.random() * 0.1])):
+                assert await link.batch([["ECHO", text] for text in texts]) == texts
+            heard["answer"] += 1
+        except TimeoutError:
+            heard["cancelled"] += 1
+        except BackendUnavailable:
+            heard["lost"] += 1
+
+    for turn in range(40):
+        if turn % 4 == 1:
+            proxy.delay(rng.randrange(1, 10))
+        elif turn % 4 == 2:
+            for one in proxy.links:
+                proxy.cut(rng.choice(["replies", "requests"]), rng.randrange(1, 60), one)
+        elif turn % 4 == 3:
+            proxy.heal()
+            await kill_connections(raw)
+        await asyncio.gather(*(ask(100 * turn + n) for n in range(50)))
+    proxy.heal()
+    assert min(heard["answer"], heard["cancelled"], heard["lost"]) > 20, heard
+    assert await asyncio.gather(*(link.call("ECHO", b"%d" % n) for n in range(200))) == [b"%d" % n for n in range(200)]
 
 
 async def test_the_probes_leave_no_connection(link: Link, proxy: FaultProxy, raw: redis.asyncio.Redis) -> None:

@@ -228,8 +228,9 @@ class Wired:
 
         `forgets`: the server has lost what had ended, which therefore may run again.
         """
-        late = [one for one in self.asked if one.took_s > one.total_s + SLACK_S + self.lag.worst_s]
-        assert late == []
+        # A timer may be late by one lag, and whoever it wakes by another.
+        late = [one for one in self.asked if one.took_s > one.total_s + SLACK_S + 2 * self.lag.worst_s]
+        assert late == [], self.lag
         assert {one.code for one in self.asked} <= set(codes)
         if not forgets:
             assert self.again == []

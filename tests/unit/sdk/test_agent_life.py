@@ -226,6 +226,21 @@ async def test_a_fault_at_any_step_costs_nothing(step: str, before: bool) -> Non
         assert sorted(runs) == sorted(handle.msg_id for handle in handles)
 
 
+async def test_a_bell_that_breaks_again_and_again_makes_nobody_take_more_slowly(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Connections that are killed ever again: whoever blocks is always hit, and a take that comes in between does well."""
+    agent = agent_with(lambda: "done")
+    async with TestReach(agent) as bus:
+        await bus.advance(1)
+        bus.backend_of(agent).fail("ring", times=50)
+        for _ in range(20):
+            handle = await bus.send("work")
+            await bus.advance(0.02)
+            assert (await handle.receipt(0)).ok
+    assert [record.getMessage() for record in caplog.records if "service=take" in record.getMessage()] == []
+
+
 async def test_hop_records_tell_the_whole_way() -> None:
     async def work() -> str:
         return "done"
