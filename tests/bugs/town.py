@@ -4,11 +4,11 @@ import asyncio
 import itertools
 import time
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from typing import Any, Self
 
 from reach import Agent, Reach, Receipt
-from tests.integration.sdk.world import router
+from tests.bugs.served import served
 
 AGENTS = ("echo-1", "echo-2")
 
@@ -27,11 +27,8 @@ def echo_agent(agent_id: str) -> Agent:
 @asynccontextmanager
 async def town(url: str) -> AsyncIterator[Reach]:
     """It, running; its client."""
-    async with AsyncExitStack() as stack:
-        await stack.enter_async_context(router(url))
-        for agent_id in AGENTS:
-            await stack.enter_async_context(echo_agent(agent_id).running(url, grace=0))
-        yield await stack.enter_async_context(Reach.connect(url, agent_id="tester"))
+    async with served(url, *map(echo_agent, AGENTS)) as reach:
+        yield reach
 
 
 class Load:

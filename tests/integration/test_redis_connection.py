@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import os
-import random
 import signal
 from collections.abc import AsyncIterator
 
@@ -68,23 +67,7 @@ async def clients(raw: redis.asyncio.Redis) -> list[str]:
 # ---------------------------------------------------------------- cancelled commands
 
 
-async def test_a_cancelled_command_never_gives_its_reply_to_another(link: Link) -> None:
-    """BUGS: redis/redis-py#2624."""
-    rng = random.Random(7)
-
-    async def ask(number: int) -> None:
-        text = f"{number}".encode()
-        try:
-            async with asyncio.timeout(rng.random() * 0.002):
-                assert await link.call("ECHO", text) == text
-        except TimeoutError:
-            assert await link.call("ECHO", text) == text
-
-    for start in range(0, 2_000, 50):
-        await asyncio.gather(*(ask(number) for number in range(start, start + 50)))
-
-
-async def test_a_cancelled_command_closes_its_connection(link: Link, raw: redis.asyncio.Redis) -> None:
+async def test_B060_a_cancelled_command_closes_its_connection(link: Link, raw: redis.asyncio.Redis) -> None:
     async with asyncio.TaskGroup() as group:
         reading = group.create_task(
             link.read("XREAD", "BLOCK", 2_000, "STREAMS", "reach:{test.0}:again", "$", block_ms=2_000)
@@ -123,10 +106,9 @@ async def test_an_idle_connection_that_was_killed_is_noticed_before_use(
         assert await backend.now_ms() > 0
 
 
-async def test_a_killed_blocking_read_raises_and_the_next_one_reads(
+async def test_B048_a_killed_blocking_read_raises_and_the_next_one_reads(
     backend: RedisBackend, raw: redis.asyncio.Redis
 ) -> None:
-    """BUGS: taskforcesh/bullmq#4484, aioredis#1174."""
     await backend.read_work("w", [0], 10, 0)
     async with asyncio.TaskGroup() as group:
         reading = group.create_task(_outcome(backend))
@@ -212,10 +194,9 @@ async def test_closing_ends_what_waits_and_twice_is_once(redis_url: str, raw: re
 # ---------------------------------------------------------------- bounds
 
 
-async def test_more_commands_than_connections_wait_and_none_fails(
+async def test_B045_more_commands_than_connections_wait_and_none_fails(
     backend: RedisBackend, raw: redis.asyncio.Redis
 ) -> None:
-    """BUGS: hopeit-git/hopeit.engine#222."""
     moments = await asyncio.gather(*(backend.now_ms() for _ in range(500)))
     assert len(moments) == 500
     assert len(await clients(raw)) <= MAX_COMMANDS

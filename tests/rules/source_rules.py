@@ -89,6 +89,18 @@ def place_faults(path: str, tree: ast.AST) -> list[str]:
     return sorted(set(faults))
 
 
+def task_faults(path: str, tree: ast.AST) -> list[str]:
+    """An event loop holds its tasks weakly: only who owns them makes them, also where a loop is asked directly."""
+    return [
+        f"{path}:{node.lineno}: a task without an owner; use asyncio.TaskGroup, or reach.service.Tasks"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+        and node.attr == "create_task"
+        and not _dotted(node.value).endswith("group")
+        and not matches(path, ONE_PLACE["asyncio.create_task"])
+    ]
+
+
 def import_faults(path: str, tree: ast.AST) -> list[str]:
     """Only the backend knows redis; what is pure stays pure."""
     faults = []

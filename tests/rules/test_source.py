@@ -12,6 +12,7 @@ from tests.rules.source_rules import (
     import_faults,
     place_faults,
     sleep_faults,
+    task_faults,
     text_of_error_faults,
 )
 
@@ -37,6 +38,11 @@ def test_the_product_follows(rule: Rule) -> None:
     assert not faults, faults
 
 
+def test_B062_every_task_is_made_by_its_owner() -> None:
+    faults = faults_of(task_faults, PRODUCT) + faults_of(place_faults, PRODUCT)
+    assert not faults, faults
+
+
 def test_imports_keep_to_their_place() -> None:
     faults = faults_of(import_faults, ("reach/", "workers/"))
     assert not faults, faults
@@ -58,6 +64,8 @@ def test_the_tests_follow(rule: Rule) -> None:
         (place_faults, "reach/sdk/client.py", "from random import choice\nx = choice('ab')"),
         (place_faults, "reach/sdk/client.py", "import asyncio\nasyncio.create_task(x())"),
         (place_faults, "reach/sdk/client.py", "import asyncio as a\na.ensure_future(x())"),
+        (task_faults, "reach/sdk/client.py", "import asyncio\nasyncio.get_running_loop().create_task(x())"),
+        (task_faults, "reach/sdk/client.py", "def f(self):\n    self._loop.create_task(x())"),
         (place_faults, "reach/sdk/client.py", "import os\nurl = os.environ.get('X')"),
         (import_faults, "reach/sdk/client.py", "import redis.asyncio"),
         (import_faults, "workers/reach_worker/roles.py", "from redis import Redis"),
@@ -96,6 +104,8 @@ def test_each_rule_can_fail(rule: Rule, path: str, text: str) -> None:
             "reach/sdk/client.py",
             "import random\ndef f(rng: random.Random) -> float:\n    return rng.random()",
         ),
+        (task_faults, "reach/service.py", "import asyncio\ntask = asyncio.create_task(x())"),
+        (task_faults, "examples/a.py", "async with asyncio.TaskGroup() as group:\n    group.create_task(x())"),
         (import_faults, "reach/backend/connection.py", "import redis.asyncio, asyncio"),
         (import_faults, "reach/sdk/client.py", "import redistribution"),
         (except_faults, "reach/routing/decide.py", "try:\n    x()\nexcept BaseException:\n    undo()\n    raise"),

@@ -81,6 +81,8 @@ def test_a_wait_that_was_asked_for_burns_nothing() -> None:
         b'{"status":"success","retry_after_ms":1e99}',
         b'{"status":"success","output":' + b"[" * 2_000 + b"]" * 2_000 + b"}",
         b'{"status":"success","output":"' + b"x" * (1 << 20) + b'"}',
+        b'{"status":"success","details":{"n":[' + b"1e9," * 200_000 + b"1]}}",  # written again it is 13 bytes a number
+        b'{"status":"success","status":"failed"}',
     ],
 )
 def test_junk_is_a_handler_error(junk: bytes) -> None:
