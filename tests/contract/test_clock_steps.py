@@ -73,6 +73,14 @@ async def test_a_plain_reader_that_dies_loses_its_work_no_later_either(late: Dri
     assert ("reclaimed", "plain-1") in {(event.what, event.instance) for event in events}
 
 
+async def test_no_sign_of_life_ends_the_run_no_later_for_it(late: Drive) -> None:
+    """The handler hangs while its agent renews: its last sign of life lies in the future."""
+    taken = await late.running(**LONG | {"processing_ms": 30_000})
+    await late.place.pass_time(BACK_MS)
+    events = await late.live(50_000, renew=(taken.hand,))
+    assert [event.code for event in events] == ["timeout.processing"]
+
+
 async def test_a_leg_of_a_broadcast_is_looked_at_although_another_one_is_due_first(late: Drive) -> None:
     await late.sent(Plan("deliver", AGENT), Plan("delay", "a2", wait_ms=1_000), scope="all", **LONG)
     await late.taken()

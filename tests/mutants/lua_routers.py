@@ -335,6 +335,13 @@ MUTANTS = (
         "clock_steps::test_what_a_dead_router_had_read_is_claimed_no_later_for_it",
     ),
     lua(
+        "stamp, of a sign of life",
+        "parts/visiting.lua",
+        "if (L.al or L.tk) > now then",
+        "if false then",
+        "clock_steps::test_no_sign_of_life_ends_the_run_no_later_for_it",
+    ),
+    lua(
         "caller",
         "due.lua",
         "local at = process(ARGV[1], true)",

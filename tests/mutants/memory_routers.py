@@ -184,6 +184,12 @@ MUTANTS = (
     ),
     memory("stamp", "due", "        restamp(pending, now_ms)\n", ""),
     memory("stamp, at the doors", "ticking", "    if ahead:\n        _restamp_doors(part)\n", ""),
+    memory(
+        "stamp, of a sign of life",
+        "due",
+        "if (leg.alive_at_ms or leg.taken_at_ms) > now_ms:",
+        "if leg.alive_at_ms < 0:",
+    ),
     memory("caller", "due", "round_.look(msg_id, callers=True)", "round_.look(msg_id, callers=False)"),
     memory(
         "caller, the tick",
