@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from reach import Agent, Context, Reach, Retry
-from reach.backend import open_backend
+from reach.backend import Backend
 from reach.backend.keys import GROUP_AGENT, LANES
-from reach.backend.steps import DueEvent
+from reach.backend.steps import DueEvent, Settlement
+from reach.testing import wait_until
+from tests.contract.drive import AGENT, Drive, success
 from tests.contract.places import KEYS
 from tests.envelopes import raw
 from tests.faults.crash_world import CrashWorld
@@ -25,6 +27,7 @@ LEASE_S, RENEW_S = 15, 5
 SWEEP_S = 0.01
 REQUESTS = 1_000
 AT_ONCE = 50
+PLAIN = 20
 
 
 class Overlap:
@@ -152,25 +155,30 @@ async def test_B021_a_thread_that_nobody_can_stop_is_joined_by_no_second_run(red
     assert most == [1, 1]
 
 
+class Sweeps:
+    """`due` every 10 ms by somebody else: how often, and what it took from anybody."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.taken: list[DueEvent] = []
+
+
 @asynccontextmanager
-async def sweeping(url: str) -> AsyncIterator[list[DueEvent]]:
-    """`due` every 10 ms by somebody else; what it did."""
-    backend, stop = open_backend(url), asyncio.Event()
-    events: list[DueEvent] = []
-    await backend.open()
+async def sweeping(backend: Backend) -> AsyncIterator[Sweeps]:
+    sweeps, stop = Sweeps(), asyncio.Event()
 
     async def sweep() -> None:
         while not stop.is_set():
-            events.extend((await backend.due(0)).events)
+            sweeps.taken += [event for event in (await backend.due(0)).events if event.what != "again"]
+            sweeps.count += 1
             await asyncio.sleep(SWEEP_S)
 
     task = asyncio.create_task(sweep())
     try:
-        yield events
+        yield sweeps
     finally:
         stop.set()
         await task
-        await backend.close()
 
 
 async def test_B027_a_sweep_every_10_ms_takes_nothing_from_who_has_just_begun(redis_url: str) -> None:
@@ -186,11 +194,27 @@ async def test_B027_a_sweep_every_10_ms_takes_nothing_from_who_has_just_begun(re
         router(redis_url),
         agent.running(redis_url, grace=0),
         Reach.connect(redis_url) as reach,
-        sweeping(redis_url) as events,
+        sweeping(reach.backend) as sweeps,
     ):
         receipts = []
         for _ in range(0, REQUESTS, AT_ONCE):
             receipts += await asyncio.gather(*(reach.request("capability:work") for _ in range(AT_ONCE)))
     assert [receipt.output for receipt in receipts] == [1] * REQUESTS
     assert list(runs.values()) == [1] * REQUESTS
-    assert events == []
+    assert sweeps.count > 10
+    assert sweeps.taken == []
+
+
+async def test_B027_who_reads_without_scripts_has_its_lease_before_the_ledger_knows_of_it(drive: Drive) -> None:
+    """Its entries are pending, and the ledger says that they wait; their network time is over at once."""
+    await drive.past_grace()
+    async with sweeping(drive.backend) as sweeps:
+        sent = [await drive.sent(network_ms=1) for _ in range(PLAIN)]
+        inbox = KEYS.inbox(0, AGENT, "normal")
+        hands = await drive.place.read_plain(inbox, GROUP_AGENT, "i1", PLAIN)
+        begun = sweeps.count
+        await wait_until(lambda: sweeps.count > begun + PLAIN, 20)
+        done = [Settlement(msg_id, 0, hand, success(), "i1") for msg_id, hand in zip(sent, hands, strict=True)]
+        assert await drive.backend.settle(0, AGENT, done) == ["done"] * PLAIN
+    assert {receipt["attempts"] for receipt in await drive.receipts()} == {1}
+    assert sweeps.taken == []

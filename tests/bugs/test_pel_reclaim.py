@@ -13,6 +13,7 @@ from tests.contract.drive import AGENT, TO_AGENT, Drive, retryable
 from tests.contract.places import ENV, KEYS, Place, RedisPlace
 from tests.faults.crash_world import CrashWorld
 from tests.faults.flows import plain_agent
+from tests.integration.spine import Spine, envelope
 
 INGRESS = KEYS.ingress(0, "normal")
 INBOX = KEYS.inbox(0, AGENT, "normal")
@@ -78,6 +79,21 @@ async def test_B015_what_is_deleted_under_a_dead_holder_ends_once_and_is_claimed
     assert [call.codes for call in calls] == [["backend.unavailable"]] * HOW_MANY
     assert await world.place.pending(inbox, GROUP_AGENT) == []
     await world.finish()
+
+
+@pytest.mark.long
+async def test_B015_what_is_deleted_is_let_go_when_the_lease_is_over(spine: Spine) -> None:
+    """In real time: who moves the idle time of an entry on a server makes that forget the entries without a body."""
+    await spine.register("refund-1", "refund")
+    inbox = KEYS.inbox(0, "refund-1", "normal")
+    sent = [await spine.send(envelope(max_attempts=1)) for _ in range(HOW_MANY)]
+    for _ in sent:
+        await spine.work("refund-1")
+    await empty(spine.place, inbox, "XDEL")
+    assert len(await spine.place.pending(inbox, GROUP_AGENT)) == HOW_MANY
+    receipts = [await spine.receipt(msg_id, 40) for msg_id in sent]
+    assert {receipt["status"] for receipt in receipts} == {"retryable"}
+    assert await spine.place.pending(inbox, GROUP_AGENT) == []
 
 
 async def has_entries(place: Place, key: str, count: int) -> bool:
