@@ -58,6 +58,10 @@ class Wait:
     def end(self) -> None:
         """No wait any more: not this one, and none that begins later. Twice is once."""
         self._over = True
+        self.cut()
+
+    def cut(self) -> None:
+        """End the wait that runs now, if there is one."""
         if self._scope is not None:
             self._scope.reschedule(asyncio.get_running_loop().time())
 

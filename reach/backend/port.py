@@ -154,6 +154,13 @@ class Backend(Protocol):
         """Delete the consumers there (see `drop_consumer`) that were not seen for `idle_ms` and hold nothing; how many they were."""
         ...
 
+    async def open_doors(self, partition: int) -> int:
+        """Mend what hinders anybody to write into the doors there, and (beside partition 0) into control; what lies in them stays.
+
+        A lost stream or group is made, another type freed, ids of the far future wound back. How many were not just missing.
+        """
+        ...
+
     async def due(self, partition: int, msg_id: str = "") -> DueReport:
         """Do what is due now, at most 100 messages. With msg_id: a caller's due, for its own message's total and ttl only, no tick."""
         ...

@@ -1,4 +1,4 @@
-"""Keeps the inboxes of the agents that live open: whatever somebody did to them, an agent that only reads on is served again."""
+"""Keeps the doors and the inboxes of the agents that live open: whatever somebody did to them, who only reads on or writes is served."""
 
 import asyncio
 from collections.abc import Callable
@@ -40,6 +40,9 @@ class Opener:
         if not await self._backend.lock(self.name, self._owner, LOCK_MS):
             return {}
         partitions = range(self._backend.partitions)
+        for partition in partitions:
+            if await self._backend.open_doors(partition):
+                self._log.warning("doors opened again", of=partition, partition=partition)
         inboxes = [(partition, agent_id) for agent_id in self._next(len(partitions)) for partition in partitions]
         opened = 0
         for start in range(0, len(inboxes), AT_ONCE):

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from reach.backend.port import Backend
 from reach.backend.steps import MailEntry
 from reach.errors import BackendError
-from reach.service import Report
+from reach.service import Report, Wait
 
 KEEP_EVERY_MS = 2_000
 BLOCK_MS = 1_000
@@ -27,6 +27,7 @@ class Mailbox:
     ) -> None:
         self.id = mailbox_id
         self.cursors: dict[int, str] = {}
+        self.reading = Wait()
         self.on_entry = on_entry
         self.on_back = on_back
         self.on_made = on_made
@@ -44,8 +45,10 @@ class Mailbox:
         if not self.cursors:
             self.cursors = dict.fromkeys(self.partitions, "0")
         elif made:
-            # From the start: a Redis whose clock stepped back gives ids that lie before the old cursors.
+            # From the start: ids that had run ahead of the clock, or a clock that stepped back, leave new ones before the old cursors.
+            # A new dict, and no more waiting behind those: what a reading that is under way brings moves only the old ones.
             self.cursors = dict.fromkeys(self.partitions, "0")
+            self.reading.cut()
             self.on_made()
             self.on_back()
 
@@ -83,16 +86,18 @@ class Reader:
 
     async def run_once(self) -> Report:
         """Wait up to 1 s for entries behind the cursors. Cancelling is safe: what was not handed over is read again."""
-        mailbox = self._mailbox
+        mailbox, cursors = self._mailbox, self._mailbox.cursors
         try:
-            entries = await self._backend.read_mail(mailbox.id, mailbox.cursors, BLOCK_MS)
+            entries = await mailbox.reading.on(self._backend.read_mail(mailbox.id, cursors, BLOCK_MS))
         except BackendError:
             self._lost = True
             raise
+        if entries is None:  # the mailbox was made anew
+            return {}
         if self._lost:
             self._lost = False
             mailbox.on_back()
         for entry in entries:
-            mailbox.cursors[entry.partition] = entry.id
+            cursors[entry.partition] = entry.id
             mailbox.on_entry(entry)
         return {"entries": len(entries)}

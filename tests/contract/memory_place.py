@@ -81,7 +81,7 @@ class MemoryPlace:
 
     async def append(self, key: str, fields: Mapping[str, bytes], entry_id: str = "*") -> str:
         raw = {name.encode(): value for name, value in fields.items()}
-        return self._store.append(key, raw, entry_id=entry_id) or ""
+        return self._store.append(key, raw, mend=False, entry_id=entry_id) or ""
 
     async def remove(self, key: str, entry_id: str) -> None:
         self._stream(key).delete([entry_id])

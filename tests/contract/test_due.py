@@ -243,13 +243,15 @@ async def test_a_plain_reader_that_dies_loses_its_work_too(late: Drive) -> None:
     assert (leg.state, leg.attempt) == (LegState.RETURNED, 1)
 
 
-async def test_a_running_entry_that_is_no_longer_pending_returns_free(late: Drive) -> None:
-    """Somebody acknowledged it by hand: nothing says that a run ended badly."""
-    await late.running(processing_ms=25_000)
+async def test_a_running_entry_that_is_no_longer_pending_has_a_lease_for_its_holder_to_renew(late: Drive) -> None:
+    """Its group was lost, or somebody acknowledged it by hand: nothing says that its holder is dead."""
+    taken = await late.running(processing_ms=60_000)
     await late.place.drop_group(INBOX, GROUP_AGENT)
-    events = await late.live(17_500)
-    assert events[0].what == "gone"
-    await late.backend.open_inbox(0, AGENT)
+    assert await late.live(16_000) == []
+    (row,) = await late.place.pending(INBOX, GROUP_AGENT)
+    assert (row.id, row.consumer) == (taken.hand, "i1")
+    event, *_ = await late.live(17_500)
+    assert (event.what, event.attempt) == ("reclaimed", 1)
 
 
 async def test_a_returned_leg_is_asked_for_again_and_again(late: Drive) -> None:

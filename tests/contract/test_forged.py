@@ -7,11 +7,10 @@ import pytest
 from reach.backend.keys import GROUP_AGENT, GROUP_ROUTERS
 from reach.backend.steps import Again, Plan, Refuse
 from reach.envelope.ledger import LegState
-from tests.contract.drive import AGENT, BOX, ENVELOPE, TO_AGENT, Drive, new_id, retryable, success
+from tests.contract.drive import AGENT, BOX, ENVELOPE, TO_AGENT, Drive, new_id, success
 from tests.contract.places import KEYS
 
 INBOX = KEYS.inbox(0, AGENT, "normal")
-LAST_ID = "18446744073709551615-18446744073709551615"
 NO_NUMBERS = ("nan", "-nan", "inf", "0x0", "1e3", "1.5", "-1", "", " 0", "²", "9" * 400, "9" * 5_000)
 
 
@@ -109,42 +108,6 @@ async def test_a_caller_hears_of_every_leg_of_a_wide_broadcast_that_is_over(driv
     )
     await drive.place.pass_time(1_001)
     assert len((await drive.backend.due(0, msg_id)).events) == 9_000
-
-
-# ---------------------------------------------------------------- streams that take no more entries
-
-
-async def test_the_internal_door_at_its_last_id_is_made_anew(drive: Drive) -> None:
-    taken = await drive.running()
-    await drive.place.append(KEYS.again(0), {"m": b"x", "l": b"0", "h": b"0"}, LAST_ID)
-    assert await drive.settle(taken, retryable()) == "done"
-    assert (await drive.leg(taken.msg_id)).state is LegState.RETURNED
-    assert (await drive.decide(await drive.asked_again(), TO_AGENT)).verdict == "done"
-    assert (await drive.taken()).attempt == 2
-
-
-async def test_dead_letters_at_their_last_id_are_made_anew(drive: Drive) -> None:
-    await drive.place.append(KEYS.dead(0), {"m": b"x"}, LAST_ID)
-    _, result = await drive.send(Plan("finish", answer=retryable("overloaded"), dead=True))
-    assert result.verdict == "done", result.error
-    assert len(await drive.backend.dead_letters(0)) == 1
-
-
-async def test_a_mailbox_at_its_last_id_does_not_stop_the_work(drive: Drive) -> None:
-    taken = await drive.running()
-    await drive.place.append(KEYS.mail(0, BOX), {"junk": b"x"}, LAST_ID)
-    assert await drive.settle(taken, success()) == "done"
-    assert (await drive.leg(taken.msg_id)).state is LegState.DONE
-
-
-async def test_an_inbox_at_its_last_id_ends_the_leg_and_not_the_step(drive: Drive) -> None:
-    await drive.place.append(INBOX, {"junk": b"x"}, LAST_ID)
-    _, result = await drive.send()
-    assert result.verdict == "done", result.error
-    assert (await drive.receipt())["code"] == "agent.lost"
-    assert await drive.take() == []  # which heals it
-    await drive.sent()
-    assert len(await drive.take()) == 1
 
 
 async def test_a_duplicate_of_a_record_that_has_lost_legs_is_answered(drive: Drive) -> None:

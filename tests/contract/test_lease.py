@@ -48,6 +48,20 @@ async def test_a_settled_one_is_not_held(drive: Drive) -> None:
     assert await drive.backend.renew(0, AGENT, "i1", {"normal": [taken.hand]}) == set()
 
 
+async def test_a_lane_that_has_lost_its_group_takes_no_work_from_who_does_it(drive: Drive) -> None:
+    taken = await drive.running()
+    held = {"normal": [taken.hand]}
+    await drive.place.drop_group(INBOX, GROUP_AGENT)
+    assert await drive.backend.renew(0, AGENT, "i1", held) == {taken.hand}
+    await drive.place.drop_group(INBOX, GROUP_AGENT)
+    await drive.backend.open_inbox(0, AGENT)  # a group to which nothing is pending yet
+    assert await drive.backend.renew(0, AGENT, "i1", held) == {taken.hand}
+    (row,) = await drive.place.pending(INBOX, GROUP_AGENT)
+    assert (row.id, row.consumer) == (taken.hand, "i1")
+    assert (await drive.backend.take(0, AGENT, "i2", 10)).taken == ()
+    assert await drive.settle(taken, success()) == "done"
+
+
 async def test_an_inbox_that_is_gone_holds_nothing(drive: Drive) -> None:
     taken = await drive.running()
     await drive.place.delete(INBOX)

@@ -2,8 +2,6 @@
 
 import json
 
-import pytest
-
 from reach.backend.steps import Plan, Refuse, Send
 from reach.envelope.ledger import LegState
 from tests.contract.drive import AGENT, BOX, ENVELOPE, TO_AGENT, Drive, failure, head_of, new_id, retryable
@@ -69,21 +67,6 @@ async def test_not_before_moves_the_deadlines(drive: Drive) -> None:
     msg_id = await drive.sent(Plan("delay", wait_ms=60_000), not_before_ms=later)
     head = await drive.head(msg_id)
     assert (head.first_at_ms, head.total_at_ms) == (later + 30_000, later + 30_000)
-
-
-@pytest.mark.parametrize("entry_id", ["99999999999999-0", "99999999999999-7"])
-async def test_an_entry_id_of_the_year_5138_is_accepted_now_and_the_stream_healed(drive: Drive, entry_id: str) -> None:
-    stream = KEYS.ingress(0, "normal")
-    await drive.place.append(stream, {"e": ENVELOPE}, entry_id)
-    (entry,) = await drive.work()
-    now_ms = await drive.backend.now_ms()
-    msg_id, result = await drive.send(entry=entry)
-    assert result.verdict == "done"
-    assert 0 <= (await drive.head(msg_id)).accepted_at_ms - now_ms < 5_000
-    fresh = await drive.entry()
-    assert int(fresh.id.split("-")[0]) < now_ms + 60_000
-    _, result = await drive.send(entry=fresh)
-    assert result.verdict == "done"
 
 
 async def test_an_id_a_little_ahead_counts_as_now(drive: Drive) -> None:

@@ -102,15 +102,6 @@ async def test_an_entry_that_nobody_routed_is_dropped(drive: Drive) -> None:
     assert len(await drive.place.pending(INBOX, GROUP_AGENT)) == 1
 
 
-async def test_an_inbox_entry_of_the_year_5138_is_dropped_and_the_lane_goes_on(drive: Drive) -> None:
-    await drive.place.append(INBOX, {"junk": b"1"}, "99999999999999-0")
-    result = await drive.backend.take(0, AGENT, "i1", 10)
-    assert result.taken == ()
-    msg_id = await drive.sent()
-    assert await drive.backend.ring(AGENT, {0: result.cursors}, 0) is True
-    assert (await drive.taken()).msg_id == msg_id
-
-
 async def test_a_missing_lane_is_told(drive: Drive) -> None:
     assert (await drive.backend.take(0, AGENT, "i1", 10)).gone is False
     assert (await drive.backend.take(0, "nobody", "i1", 10)).gone is True

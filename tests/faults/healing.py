@@ -13,6 +13,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
+import pytest
 import redis.asyncio
 
 from reach import Agent, Context, Handle, Reach, Retry
@@ -27,11 +28,16 @@ KEYS = KeySpace("dev")
 AGENT = "helper-1"
 BACK_S = 2.0  # how long after its cause a fault may be felt
 ANSWER_S = 0.25  # a caller hears so long after its total at the latest
-LATE_S = 0.5  # what this machine may be late under load
+LATE_S = 1.0  # what a machine that many tests share may be late
 TOTAL_S = 3.0
 SAME_LINE_S = 10.0  # one process says the same of the same thing once in so long
 #: lane -> a priority that leads there
 PRIORITIES = {"high": 9, "normal": 5, "low": 1}
+
+IDLE_OR_LOADED = pytest.mark.parametrize("loaded", [False, True], ids=["idle", "loaded"])
+LOADED = pytest.mark.parametrize(
+    "loaded", [pytest.param(False, marks=pytest.mark.long, id="idle"), pytest.param(True, id="loaded")]
+)
 
 #: which of the "processes" is running
 _PROCESS: ContextVar[str] = ContextVar("process", default="test")

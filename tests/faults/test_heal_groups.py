@@ -5,17 +5,16 @@ import time
 import pytest
 
 from reach.backend.keys import LANES
-from tests.faults.healing import AGENT, KEYS, PRIORITIES, Town, town
+from tests.faults.healing import AGENT, IDLE_OR_LOADED, KEYS, LOADED, PRIORITIES, Town, town
 
 GROUPS = {**KEYS.groups(0), **KEYS.groups(0, AGENT)}
-LOADS = pytest.mark.parametrize("loaded", [False, True], ids=["idle", "loaded"])
 
 
 async def group_is_there(at: Town, key: str, group: str) -> bool:
     return any(row["name"] == group.encode() for row in await at.raw.xinfo_groups(key))
 
 
-@LOADS
+@IDLE_OR_LOADED
 async def test_every_group_in_turn(redis_url: str, loaded: bool) -> None:
     """Also while work of that lane is being done: it stays with who does it, and runs once."""
     async with town(redis_url) as at:
@@ -34,7 +33,7 @@ async def test_every_group_in_turn(redis_url: str, loaded: bool) -> None:
         at.calm()
 
 
-@LOADS
+@LOADED
 async def test_all_groups_at_once(redis_url: str, loaded: bool) -> None:
     async with town(redis_url) as at:
         held = [await at.hold(priority) for priority in (9, 5, 1)]
@@ -54,7 +53,7 @@ async def test_all_groups_at_once(redis_url: str, loaded: bool) -> None:
         at.calm()
 
 
-@LOADS
+@LOADED
 @pytest.mark.parametrize("lane", LANES)
 async def test_a_missing_lane_of_the_inbox_takes_nothing_from_the_others(
     redis_url: str, lane: str, loaded: bool
@@ -70,11 +69,12 @@ async def test_a_missing_lane_of_the_inbox_takes_nothing_from_the_others(
         await at.end()
         at.let_go.set()
         assert [(await handle.receipt(timeout=5)).code for handle in others] == ["ok", "ok"]
-        assert at.codes().keys() <= ({"ok", "backend.unavailable"} if loaded else {"ok"})
+        # What lay in it is missed when its network time is over, and by then its total may be as well.
+        assert at.codes().keys() <= ({"ok", "backend.unavailable", "timeout.total"} if loaded else {"ok"})
         at.calm()
 
 
-@LOADS
+@LOADED
 async def test_forgotten_scripts_are_told_again(redis_url: str, loaded: bool) -> None:
     async with town(redis_url) as at:
         held = await at.hold()
@@ -91,7 +91,7 @@ async def test_forgotten_scripts_are_told_again(redis_url: str, loaded: bool) ->
         at.calm()
 
 
-@LOADS
+@IDLE_OR_LOADED
 async def test_a_flush_is_over_after_two_seconds_and_nobody_is_left_without_an_answer(
     redis_url: str, loaded: bool
 ) -> None:
@@ -99,9 +99,8 @@ async def test_a_flush_is_over_after_two_seconds_and_nobody_is_left_without_an_a
         if loaded:
             at.start_load()
             await at.traffic()
-        for _ in range(2):
-            await at.raw.flushall()
-            await at.back(time.monotonic())
+        await at.raw.flushall()
+        await at.back(time.monotonic())
         await at.end()
         # What was under way is forgotten with its record: the caller ends it by itself, and is told that he may ask again.
         assert at.codes().keys() <= {"ok", "timeout.total", "backend.unavailable"}

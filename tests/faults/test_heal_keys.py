@@ -7,7 +7,7 @@ import pytest
 
 from reach.backend.key_faults import row_of
 from reach.backend.keys import TABLE, Row
-from tests.faults.healing import AGENT, Town, town
+from tests.faults.healing import AGENT, IDLE_OR_LOADED, Town, town
 from tests.faults.spots import SPOTS, Spot
 
 LEFT = r"reach:\{dev(\.0)?\}:.*"
@@ -58,7 +58,7 @@ async def test_every_key_in_turn_under_load(redis_url: str, how: str) -> None:
 
 @pytest.mark.leaves(LEFT)
 @pytest.mark.long
-@pytest.mark.parametrize("loaded", [False, True], ids=["idle", "loaded"])
+@IDLE_OR_LOADED
 @pytest.mark.parametrize("how", BREAKS)
 @pytest.mark.parametrize("name", ROWS)
 async def test_one_row_alone(redis_url: str, name: str, how: str, loaded: bool) -> None:

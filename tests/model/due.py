@@ -1,7 +1,7 @@
 """The step `due` (Lua: due, visiting), leg by leg, and `cancel`."""
 
 from tests.model.partition import Aborted, Partition
-from tests.model.take_settle import lease_over, outage_over, robbed
+from tests.model.take_settle import lease_over, outage_over, pass_on, robbed
 from tests.model.world import (
     AGAIN,
     CANCELLED,
@@ -60,10 +60,12 @@ def visit(p: Partition, n: int, *, caller: bool = False) -> str:
         robbed(p, letter)
         return _lost(p, n, burn=True)
     if leg.state in {QUEUED, RUNNING}:
-        if leg.state == RUNNING or letter is None:
+        if letter is None:
             return _lost(p, n, burn=False) if p.on("gone") else ""
-        if p.grace == GRACE:
-            return ""
+        if leg.state == RUNNING:
+            pass_on(p, letter, leg.instance)
+        if leg.state == RUNNING or p.grace == GRACE:
+            return "its group was lost: it is still its holder's" if leg.state == RUNNING else ""
     return _ask(p, n, leg)
 
 
@@ -77,7 +79,7 @@ def overdue(p: Partition, n: int) -> None:
 
 def _lost(p: Partition, n: int, *, burn: bool) -> str:
     leg = p.legs[n]
-    # Where the group has forgotten it (`gone`), the holder learns it by its next renewal.
+    # Where its entry is gone, the holder learns it by its next renewal.
     p.works = [w._replace(over=True) if (w.leg, w.hand) == (n, leg.hand) else w for w in p.works]
     p.note(n, settled=False, handed=leg.handed or burn)
     p.back(n, burn=burn)

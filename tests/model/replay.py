@@ -215,6 +215,13 @@ class Replay:
         if verdict in {"ttl.expired", "a plain reader had it in time"}:
             await self.drive.backend.due(0)
             return
+        if verdict == "its group was lost: it is still its holder's":  # until due has seen it: then a new lease runs
+            key = KEYS.inbox(0, f"agent{self.world.legs[n].agent}", "normal")
+            while not await self.drive.place.pending(key, GROUP_AGENT):
+                await self.drive.place.pass_time(2_500)
+                await self._renew_all()
+                await self.drive.backend.due(0)
+            return
         if verdict == "its wait is over: again":
             await self.drive.place.pass_time(WAIT_MS)
             await self._renew_all()

@@ -35,7 +35,7 @@ def take(p: Partition, letter: Letter, instance: int, *, resumed: bool, reply: b
         mine = True
     if leg is None or not mine:
         if named and leg is not None and leg.state == RUNNING and p.on("leave"):
-            _pass_on(p, letter, leg.instance)
+            pass_on(p, letter, leg.instance)
             return "runs elsewhere, given back"
         p.drop(letter.hand, letter.agent)
         return "not its hand, deleted"
@@ -60,7 +60,7 @@ def take(p: Partition, letter: Letter, instance: int, *, resumed: bool, reply: b
         p.become(letter.leg, RUNNING, instance=instance, handed=True)
     else:
         p.note(letter.leg, instance=instance, handed=True)
-    _pass_on(p, letter, instance)
+    pass_on(p, letter, instance)
     if reply:
         p.works.append(Work(letter.leg, letter.hand, letter.agent, instance))
     return "runs"
@@ -71,26 +71,31 @@ def plain_read(p: Partition, letter: Letter) -> None:
     leg = p.leg(letter.leg)
     if leg is not None:
         _start(p, letter, leg, late=False)
-    _pass_on(p, letter, PLAIN)
+    pass_on(p, letter, PLAIN)
     p.works.append(Work(letter.leg, letter.hand, letter.agent, PLAIN))
 
 
-def _pass_on(p: Partition, letter: Letter, instance: int) -> None:
+def pass_on(p: Partition, letter: Letter, instance: int) -> None:
+    """From now it is pending to this instance (XCLAIM)."""
     p.inbox.remove(letter)
     p.inbox.append(letter._replace(instance=instance))
 
 
 def renew(p: Partition, work: Work) -> bool:
-    """XCLAIM JUSTID of one entry; False: it is pending to nobody any more, or to another one: the handler is cancelled."""
+    """Keep its lease; False: its entry is gone, or pending to another one: the handler is cancelled."""
     p.works.remove(work)
     for letter in p.inbox:
-        if (letter.hand, letter.agent) == (work.hand, work.agent) and letter.instance != NOBODY:
-            if work.instance not in {letter.instance, PLAIN}:
+        if (letter.hand, letter.agent) == (work.hand, work.agent):
+            if letter.instance == NOBODY:  # its lane has lost its group: the ledger knows who runs it
+                leg = p.leg(work.leg)
+                if leg is None or (leg.state, leg.hand, leg.instance) != (RUNNING, work.hand, work.instance):
+                    return False
+            elif work.instance not in {letter.instance, PLAIN}:
                 if p.on("renewer"):
                     return False
                 if letter.instance == DEAD:
                     p.blame("somebody else keeps the lease of a dead holder, and nobody takes its work over")
-            _pass_on(p, letter, work.instance)
+            pass_on(p, letter, work.instance)
             leg = p.leg(work.leg)
             known = leg is not None and leg.hand == work.hand and leg.instance in {work.instance, NOBODY}
             p.works.append(work._replace(over=work.over and not known))

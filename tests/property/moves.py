@@ -149,6 +149,7 @@ odd = (
     built("open_inbox", any_agents),
     built("close_inbox", any_agents),
     built("drop_consumer", st.sampled_from(("w1", "w2", "i1", "i2")), st.sampled_from(("", *AGENTS))),
+    built("open_doors"),
     built("sweep", st.sampled_from(("", *AGENTS)), st.sampled_from((0, 10_000, 600_000))),
     built("keep_mailbox", boxes, st.sampled_from((60_000, 3_600_000))),
     built("drop_mailbox", boxes),

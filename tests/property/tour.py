@@ -64,6 +64,7 @@ TOUR: tuple[Move, ...] = (
     move("open_inbox", "a3"),
     move("close_inbox", "a3"),
     move("drop_consumer", "i1", "a1"),
+    move("open_doors"),
     move("sweep", "", 0),
     move("leave", "a1", "i1"),
     # strangers and losses

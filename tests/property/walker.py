@@ -240,6 +240,9 @@ class Walker:
     async def drop_consumer(self, consumer: str, agent: str) -> None:
         await self.backend.drop_consumer(consumer, [0], agent)
 
+    async def open_doors(self) -> int:
+        return await self.backend.open_doors(0)
+
     async def sweep(self, agent: str, idle_ms: int) -> None:
         await self.backend.sweep(0, agent, idle_ms)
 

@@ -8,6 +8,7 @@
 -- RETURNS what (cancelled tombstone ended denied newer), legs closed
 -- REPEAT ended, or tombstone
 -- INCLUDE start
+-- INCLUDE healing
 -- INCLUDE record
 -- INCLUDE closing
 local m, sender, round, tomb_ms = ARGV[1], ARGV[2], number(ARGV[3]) or 1, math.max(number(ARGV[4]) or 0, 60000)

@@ -5,6 +5,7 @@
 -- RETURNS how many entries are still pending or left for the next call; 0 = the inbox is gone
 -- REPEAT goes on; 0 where it is gone
 -- INCLUDE start
+-- INCLUDE healing
 -- INCLUDE record
 -- INCLUDE closing
 -- INCLUDE giving_back

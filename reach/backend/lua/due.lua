@@ -5,6 +5,7 @@
 -- RETURNS now, more 0|1, next moment or 0, grace_until, the caller's deadline or 0, then a list per leg: msg_id, leg, what, agent, instance, attempt, code
 -- REPEAT nothing, until the next moment
 -- INCLUDE start
+-- INCLUDE healing
 -- INCLUDE lanes
 -- INCLUDE record
 -- INCLUDE closing
@@ -18,10 +19,7 @@ end
 
 local function process(m, caller)
   local r = load(m)
-  if not r or r.head.tomb or r.head.op <= 0 then
-    redis.pcall('ZREM', due, m)
-    return 0
-  end
+  if not r or r.head.tomb or r.head.op <= 0 then redis.pcall('ZREM', due, m) return 0 end
   local first, changed = nil, false
   seen = seen + r.head.ls
   for l = 0, r.head.ls - 1 do

@@ -6,7 +6,7 @@
 -- RETURNS how many were pending
 -- REPEAT 0
 -- INCLUDE start
--- INCLUDE hostile_ids
+-- INCLUDE healing
 local key, group, acked, wound = KEYS[1], ARGV[1], 0, false
 for i = 2, #ARGV do
   local v = redis.pcall('XACK', key, group, ARGV[i])
@@ -14,5 +14,5 @@ for i = 2, #ARGV do
   redis.pcall('XDEL', key, ARGV[i])
   wound = wound or ahead(ARGV[i])
 end
-if wound then rewind(key, group) end
+if wound then rewind(key) end
 return acked

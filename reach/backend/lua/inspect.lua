@@ -7,6 +7,7 @@
 -- RETURNS nil without a record, else now, head msgpack, envelope or '', then leg number, leg msgpack, receipt json or '' for each
 -- REPEAT the same
 -- INCLUDE start
+-- INCLUDE healing
 -- INCLUDE record
 -- INCLUDE closing
 -- INCLUDE giving_back

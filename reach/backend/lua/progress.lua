@@ -8,6 +8,7 @@
 -- RETURNS 1, or 0 when stale
 -- REPEAT the notice is sent again
 -- INCLUDE start
+-- INCLUDE healing
 -- INCLUDE record
 -- INCLUDE closing
 local r = load(ARGV[1])

@@ -8,6 +8,7 @@
 -- RETURNS a list per decision: verdict (done skipped full gone changed error), known, then the hand of each leg or ''; error: the text
 -- REPEAT skipped for what is acknowledged already, also for what failed after it and was kept among the dead letters; nothing is written twice
 -- INCLUDE start
+-- INCLUDE healing
 local n, max_dead = number(ARGV[1]), number(ARGV[2])
 -- INCLUDE lanes
 -- INCLUDE record
@@ -18,7 +19,6 @@ local n, max_dead = number(ARGV[1]), number(ARGV[2])
 -- INCLUDE duplicates
 -- INCLUDE sending
 -- INCLUDE deciding_again
--- INCLUDE hostile_ids
 local function refuse(d, e)
   if not acknowledge(d) then return {'skipped'} end
   if next(d.d) then letter(d.d.m, e, d.d.r, d.d.h) end
@@ -42,5 +42,5 @@ for i = 1, n do
     if ahead(d.id) then wound[d.x] = true end
   end
 end
-for key in pairs(wound) do rewind(key, 'routers') end
+for key in pairs(wound) do rewind(key) end
 return out

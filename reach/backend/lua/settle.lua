@@ -15,6 +15,7 @@
 -- RETURNS a verdict per result: done, stale, unknown (no record)
 -- REPEAT done for the one that closed or returned it with this hand, else stale
 -- INCLUDE start
+-- INCLUDE healing
 -- INCLUDE record
 -- INCLUDE closing
 -- INCLUDE giving_back

@@ -10,9 +10,9 @@
 -- RETURNS gone 0|1, more 0|1 (left of what is to come again: resume once more), now, expired count, cursors {high, normal, low}, then a list per message: lane, hand, msg_id, leg, attempt, envelope, total_at_ms, processing_ms
 -- REPEAT hands over more messages, never one twice, but with resume, same hand, burning nothing
 -- INCLUDE start
+-- INCLUDE healing
 -- INCLUDE record
 -- INCLUDE closing
--- INCLUDE hostile_ids
 local MAX_TAKEN, MAX_TAKEN_BYTES, MAX_LOOKS, LOW_TURN = 100, 1048576, 300, 8
 local agent, instance, free, turn = ARGV[1], ARGV[2], math.min(number(ARGV[3]) or 0, MAX_TAKEN), number(ARGV[5]) or 0
 local held, lanes = {}, {}

@@ -84,6 +84,8 @@ class MemoryBackend(SenderSide, RouterSide, AgentSide, RegistrySide):
 
         def step() -> list[tuple[str, bytes]]:
             entries = self._behind(key, cursor, max_entries)
+            if not entries and self._ends_before(key, cursor):
+                entries = self._behind(key, "0-0", max_entries)
             return [(entry_id, fields.get(b"b", b"[]")) for entry_id, fields in entries]
 
         return await self._wait("read_events", [key], step, block_ms)

@@ -99,9 +99,12 @@ class _Round:
         if pending is not None:
             return self._held(msg_id, record, number, pending)
         if leg.state in {LegState.QUEUED, LegState.RUNNING}:
-            if leg.state == LegState.RUNNING or part.inbox_entry(record, number) is None:
+            if part.inbox_entry(record, number) is None:
                 return self._lost(msg_id, record, number, "gone", "agent.lost")
             part.make_readable(leg.agent, record.head.lane)  # where the group was lost, nobody could take it
+            if leg.state == LegState.RUNNING:  # and who runs it may live: it has a lease to say so
+                part.hold(leg.agent, record.head.lane, leg.instance, [leg.hand])
+                return part.now_ms + LEASE_MS
             if part.now_ms < self.grace_until_ms:
                 return self.grace_until_ms
             queued_at_ms = min(leg.queued_at_ms, part.now_ms)

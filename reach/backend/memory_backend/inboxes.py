@@ -13,12 +13,17 @@ MAX_MOVES_A_CALL = 500
 
 
 def open_inbox(part: Partition, agent: str) -> bool:
-    """Make the three lanes and their groups, at id 0 so that nothing that was sent before is missed. True: one had to be made."""
+    """Make the three lanes and their groups, at id 0 so that nothing that was sent before is missed; wind back ids of the future.
+
+    True: something had to be done.
+    """
     made = False
     for lane, key in part.lanes(agent):
         part.store.clear_wrong(key, "stream")
         made = made or part.readers(agent, lane) is None
-        part.store.make_stream(key).make_group(GROUP_AGENT)
+        stream = part.store.make_stream(key)
+        stream.make_group(GROUP_AGENT)
+        made = stream.rewind(part.now_ms, hands=True) or made
     return made
 
 

@@ -1,6 +1,6 @@
 """One partition during one step: its keys, its moment, and the few writes that all steps share."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from reach.backend.bounds import MAX_MAIL, Bounds, bounds_of
 from reach.backend.keys import GROUP_AGENT, GROUP_ROUTERS, LANES, KeySpace
@@ -8,7 +8,6 @@ from reach.backend.memory_backend.store import MessageRecord, Store, WrongType
 from reach.backend.memory_backend.streams import BadId, Fields, Group, Stream
 from reach.envelope.ledger import Head, Leg
 
-AHEAD_MS = 60_000  # an id further ahead of the clock than this is hostile
 LARGE_BYTES = 64 * 1024
 
 
@@ -112,6 +111,13 @@ class Partition:
         stream.make_group(GROUP_AGENT)
         return True
 
+    def hold(self, agent: str, lane: str, instance: str, hands: Iterable[str]) -> list[str]:
+        """XCLAIM FORCE JUSTID: hands whose entry lies in the lane are pending to this instance from now, whatever its group knew."""
+        stream = self.inbox(agent, lane)
+        if stream is None:
+            return []
+        return stream.make_group(GROUP_AGENT).claim(instance, hands, self.now_ms, force=True)
+
     def inbox_entry(self, record: MessageRecord, number: int) -> Fields | None:
         """The inbox entry that the leg's hand names."""
         leg = record.legs[number]
@@ -160,7 +166,9 @@ class Partition:
     def post(self, mailbox: str, field: bytes, data: bytes) -> None:
         """Write into a mailbox if it is there. One that is gone or of the wrong type stops nothing: the ledger has the receipt."""
         try:
-            self.store.append(self.keys.mail(self.number, mailbox), {field: data}, make=False, max_entries=MAX_MAIL)
+            self.store.append(
+                self.keys.mail(self.number, mailbox), {field: data}, make=False, mend=False, max_entries=MAX_MAIL
+            )
         except (WrongType, BadId):
             return
 

@@ -8,7 +8,7 @@ from reach import ids
 from reach.backend.keys import GROUP_REGISTRARS, RedisType
 from reach.backend.memory_backend.side import Side
 from reach.backend.memory_backend.store import Hash, ZSet
-from reach.backend.memory_backend.streams import BadId, Fields, parse_id
+from reach.backend.memory_backend.streams import BadId, Fields
 from reach.backend.steps import BeatResult, Change, LastBeat, RegisterResult, Snapshot
 from reach.errors import BackendError
 
@@ -189,11 +189,8 @@ class RegistrySide(Side):
 
         def step() -> list[Change]:
             found = self._behind(key, cursor, CHANGES_PAGE)
-            stream = self._store.stream(key)
-            if stream is not None and stream.last_id < parse_id(cursor):
-                found = self._behind(
-                    key, "0-0", CHANGES_PAGE
-                )  # made anew: nothing in it will ever lie behind this cursor
+            if not found and self._ends_before(key, cursor):
+                found = self._behind(key, "0-0", CHANGES_PAGE)
             return [_change(entry_id, fields) for entry_id, fields in found]
 
         return await self._wait("changes", [key], step, block_ms)
@@ -269,7 +266,7 @@ class RegistrySide(Side):
         self._own_stream(key)
         fields = {b"v": str(version).encode(), b"op": op.encode(), b"n": name.encode(), b"d": data}
         try:
-            self._store.append(key, fields, max_entries=MAX_CHANGES)
+            self._store.append(key, fields, mend=False, max_entries=MAX_CHANGES)
         except BadId:  # behind the last possible id there is none: the stream is made anew, which readers see as a gap
             self._store.delete(key)
             self._store.append(key, fields)

@@ -6,11 +6,11 @@ import msgspec
 
 from reach.backend.memory_backend.closing import lapse_leg
 from reach.backend.memory_backend.duplicates import Opening, attach, found_nobody, post_stored, reopens, to_open
-from reach.backend.memory_backend.partition import AHEAD_MS, Partition
+from reach.backend.memory_backend.partition import Partition
 from reach.backend.memory_backend.placing import is_large, obstacle, place, post_routed
 from reach.backend.memory_backend.rescuing import letter_of, rescue
 from reach.backend.memory_backend.store import MessageRecord
-from reach.backend.memory_backend.streams import parse_id
+from reach.backend.memory_backend.streams import is_ahead, parse_id
 from reach.backend.steps import Again, Decision, Plan, Refuse, RouteResult, Send
 from reach.envelope.ledger import Head, Leg, LegState
 from reach.errors import BackendError
@@ -41,12 +41,12 @@ def route(part: Partition, decisions: Sequence[Decision]) -> list[RouteResult]:
             stream = part.store.stream(entry.stream)
             if stream is not None:
                 stream.delete([entry.id])
-            if parse_id(entry.id)[0] > part.now_ms + AHEAD_MS:
+            if is_ahead(parse_id(entry.id), part.now_ms):
                 hostile.add(entry.stream)
     for key in hostile:
         stream = part.store.stream(key)
         if stream is not None:
-            stream.heal(part.now_ms)
+            stream.rewind(part.now_ms)
     return results
 
 

@@ -6,10 +6,9 @@ from typing import Literal
 from reach import ids
 from reach.backend.keys import GROUP_ROUTERS
 from reach.backend.memory_backend.due import due
-from reach.backend.memory_backend.partition import AHEAD_MS
 from reach.backend.memory_backend.route import route
 from reach.backend.memory_backend.side import Side
-from reach.backend.memory_backend.streams import Fields, parse_id
+from reach.backend.memory_backend.streams import Fields, is_ahead, parse_id
 from reach.backend.steps import Decision, DueReport, RouteResult, WorkEntry
 
 
@@ -72,8 +71,8 @@ class RouterSide(Side):
             for entry in entries:
                 self._discard(entry.stream, GROUP_ROUTERS, [entry.id])
                 stream = self._store.stream(entry.stream)
-                if stream is not None and parse_id(entry.id)[0] > now_ms + AHEAD_MS:
-                    stream.heal(now_ms)
+                if stream is not None and is_ahead(parse_id(entry.id), now_ms):
+                    stream.rewind(now_ms)
 
         await self._step("finish_work", step)
 
@@ -94,6 +93,17 @@ class RouterSide(Side):
             group = stream.group(name) if stream is not None else None
             gone += group.sweep(consumer, idle_ms, self._store.now_ms()) if group is not None else 0
         return gone
+
+    async def open_doors(self, partition: int) -> int:
+        def step() -> int:
+            mended = 0
+            for key, group in self._keys.groups(partition).items():
+                wrong = self._store.type_of(key) not in {None, "stream"}
+                self._own_group(key, group)
+                mended += self._own_stream(key).rewind(self._store.now_ms()) or wrong
+            return mended
+
+        return await self._step("open_doors", step)
 
     async def worker_silence_ms(self, partition: int) -> int | None:
         def step() -> int | None:

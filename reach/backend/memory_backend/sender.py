@@ -40,8 +40,10 @@ class SenderSide(Side):
 
     def _keep_one(self, key: str, ttl_ms: int, read: str) -> bool:
         self._store.clear_wrong(key, "stream")
-        made = not self._store.exists(key)
+        stream = self._store.stream(key)
+        made = stream is None or stream.ahead(self._store.now_ms())
         if made:
+            self._store.delete(key)
             self._store.append(key, {b"hello": b"1"})
         else:
             self._own_stream(key).trim_before(parse_id(read))

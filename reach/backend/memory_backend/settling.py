@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from reach import ids
 from reach.backend.memory_backend.answering import answered
 from reach.backend.memory_backend.closing import close_leg, give_back, lapse_leg
 from reach.backend.memory_backend.partition import Partition
@@ -76,16 +77,31 @@ def renew(part: Partition, agent: str, instance: str, held: Mapping[str, Sequenc
     """XCLAIM JUSTID for lane -> hands; those still held. One that is missing was lost or cancelled.
 
     What is pending to another instance is not renewed: one that had it before must not keep the lease of one that is dead by now.
+    What is pending to nobody, since its lane has lost its group, is still that of whom the ledger says that he runs it.
     """
     still: set[str] = set()
     for lane, hands in held.items():
         group = part.readers(agent, lane)
-        if group is None:
-            continue
-        rows = {hand: group.pending_of(hand) for hand in hands}
+        rows = {hand: group.pending_of(hand) if group is not None else None for hand in hands}
         own = [hand for hand, row in rows.items() if row is not None and row.consumer == instance]
-        still.update(group.claim(instance, own, part.now_ms))
+        own += [hand for hand, row in rows.items() if row is None and _runs(part, agent, lane, instance, hand)]
+        still.update(part.hold(agent, lane, instance, own))
     return still
+
+
+def _runs(part: Partition, agent: str, lane: str, instance: str, hand: str) -> bool:
+    """Whether the ledger says so of an entry that lies in the lane."""
+    stream = part.inbox(agent, lane)
+    fields = (stream.get(hand) if stream is not None else None) or {}
+    number = ids.count_of(fields.get(b"l", b""))
+    record = part.load(fields.get(b"m", b"").decode(errors="replace")) if number is not None else None
+    leg = record.legs.get(number) if record is not None and number is not None else None
+    return (
+        record is not None
+        and leg is not None
+        and leg.state is LegState.RUNNING
+        and (leg.hand, leg.agent, leg.instance, record.head.lane) == (hand, agent, instance, lane)
+    )
 
 
 def progress(part: Partition, msg_id: str, number: int, hand: str, notice: bytes | None) -> bool:

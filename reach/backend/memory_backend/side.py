@@ -105,6 +105,11 @@ class Side:
         stream = self._store.stream(key)
         return stream.after(parse_id(cursor), max_entries) if stream is not None else []
 
+    def _ends_before(self, key: str, cursor: str) -> bool:
+        """Whether a stream was made anew after its ids had run ahead of the clock: nothing in it will ever lie behind this cursor."""
+        stream = self._store.stream(key)
+        return stream is not None and len(stream) > 0 and stream.last_id < parse_id(cursor)
+
     def _discard(self, key: str, group_name: str, ids: Sequence[str]) -> None:
         """XACK and XDEL. A stream that is gone has none of them."""
         if self._store.type_of(key) != "stream":

@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from reach.backend.keys import RedisType
+from reach.backend.keys import GROUP_AGENT, RedisType
 from reach.backend.memory_backend.streams import Fields, Stream
 from reach.backend.memory_backend.waiting import WaitingRoom
 from reach.clock import Clock, SystemClock
@@ -184,12 +184,24 @@ class Store:
             self.delete(key)
 
     def append(
-        self, key: str, fields: Fields, *, make: bool = True, entry_id: str = "*", max_entries: int = 0
+        self,
+        key: str,
+        fields: Fields,
+        *,
+        make: bool = True,
+        mend: bool = True,
+        entry_id: str = "*",
+        max_entries: int = 0,
     ) -> str | None:
-        """XADD, and wake who waits. `make` False is NOMKSTREAM: None when there is no such stream."""
+        """XADD, and wake who waits. `make` False is NOMKSTREAM: None when there is no such stream.
+
+        `mend`: a stream that takes no more ids is wound back for it.
+        """
         found = self.make_stream(key) if make else self.stream(key)
         if found is None:
             return None
+        if mend and entry_id == "*" and found.is_full:
+            found.rewind(self.now_ms(), hands=GROUP_AGENT in found.groups)
         new_id = found.add(fields, self.now_ms(), entry_id=entry_id, max_entries=max_entries)
         self.room.wake(key)
         return new_id

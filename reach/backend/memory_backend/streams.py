@@ -17,6 +17,8 @@ Entry = tuple[str, Fields]
 
 ZERO: Id = (0, 0)
 _MAX_SEQ = 2**64 - 1
+LAST: Id = (_MAX_SEQ, _MAX_SEQ)
+AHEAD_MS = 60_000  # an id further ahead of the clock than this is hostile
 
 
 class BadId(BackendError):
@@ -31,6 +33,11 @@ def parse_id(text: str) -> Id:
         return ids.stream_id(text)
     except ValueError as error:
         raise BadId(str(error)) from None
+
+
+def is_ahead(entry_id: Id, now_ms: int) -> bool:
+    """Whether an id lies in the far future."""
+    return entry_id[0] > now_ms + AHEAD_MS
 
 
 def format_id(entry_id: Id) -> str:
@@ -122,20 +129,36 @@ class Stream:
         """XGROUP CREATE; one that is there already is left as it is (BUSYGROUP is success)."""
         return self.groups.setdefault(name, Group(self, parse_id(start)))
 
-    def heal(self, now_ms: int, margin_ms: int = 60_000) -> bool:
-        """XSETID and XGROUP SETID to now, after an id from the future, as soon as no entry lies up there.
+    def ahead(self, now_ms: int) -> bool:
+        """Whether the id behind which the next one comes lies in the far future."""
+        return is_ahead(self.last_id, now_ms)
 
-        Without it every id that Redis makes afterwards would lie in the future too, and behind the last possible id none.
+    @property
+    def is_full(self) -> bool:
+        """Behind the last possible id there is none."""
+        return self.last_id == LAST
+
+    def rewind(self, now_ms: int, *, hands: bool = False) -> bool:
+        """Wind the ids back to now. What lies here stays, under its id if that is none of the future; False: it cannot be.
+
+        `hands`: the ids of entries mean something (an inbox), and none of them may change.
         """
-        limit = (now_ms + margin_ms, _MAX_SEQ)
-        newest = next(reversed(self._entries), ZERO)
-        if self.last_id <= limit or newest > limit:
+        if not self.ahead(now_ms):
             return False
-        now = max((now_ms, 0), newest)
-        self.last_id = now
-        self._order = list(self._entries)
+        sane = [entry_id for entry_id in self._entries if not is_ahead(entry_id, now_ms)]
+        above = {entry_id: fields for entry_id, fields in self._entries.items() if is_ahead(entry_id, now_ms)}
+        if hands and above.keys() - {LAST}:
+            return False
+        self._entries = {entry_id: self._entries[entry_id] for entry_id in sane}
+        self._order = sane
+        newest = max(sane, default=ZERO)
+        self.last_id = max((now_ms + 1, 0), newest)  # an id of now may have been given out already
         for group in self.groups.values():
-            group.last_delivered = min(group.last_delivered, now)
+            if is_ahead(group.last_delivered, now_ms):
+                group.last_delivered = newest
+            group.pending = {entry_id: row for entry_id, row in group.pending.items() if entry_id in self._entries}
+        for fields in () if hands else above.values():
+            self.add(fields, now_ms)
         return True
 
 
@@ -202,11 +225,16 @@ class Group:
             del self.consumers[name]
         return len(goes)
 
-    def claim(self, consumer: str, entry_ids: Iterable[str], now_ms: int) -> list[str]:
-        """XCLAIM JUSTID with min-idle 0: those that are pending and still in the stream. The delivery count stays."""
+    def claim(self, consumer: str, entry_ids: Iterable[str], now_ms: int, *, force: bool = False) -> list[str]:
+        """XCLAIM JUSTID with min-idle 0: those that are pending and still in the stream. The delivery count stays.
+
+        `force` (FORCE): also those that are in the stream and not pending.
+        """
         claimed: list[str] = []
         for entry_id in entry_ids:
             pending = self.pending_of(entry_id)
+            if pending is None and force and self.stream.get(entry_id) is not None:
+                pending = self.pending[parse_id(entry_id)] = Pending(consumer, now_ms)
             if pending is None:
                 continue
             if self.stream.get(entry_id) is None:

@@ -4,9 +4,9 @@ from collections.abc import Collection, Sequence
 
 from reach import ids
 from reach.backend.memory_backend.closing import lapse_leg
-from reach.backend.memory_backend.partition import AHEAD_MS, Partition
+from reach.backend.memory_backend.partition import Partition
 from reach.backend.memory_backend.store import MessageRecord
-from reach.backend.memory_backend.streams import Entry, Fields, Group, format_id, parse_id
+from reach.backend.memory_backend.streams import Entry, Fields, Group, format_id, is_ahead, parse_id
 from reach.backend.steps import Taken, TakeResult
 from reach.envelope.ledger import LegState
 
@@ -159,5 +159,5 @@ def _named(part: Partition, fields: Fields) -> tuple[str, int, MessageRecord | N
 
 def _heal(part: Partition, agent: str, lane: str, hand: str) -> None:
     stream = part.inbox(agent, lane)
-    if stream is not None and parse_id(hand)[0] > part.now_ms + AHEAD_MS:
-        stream.heal(part.now_ms)
+    if stream is not None and is_ahead(parse_id(hand), part.now_ms):
+        stream.rewind(part.now_ms, hands=True)

@@ -2,10 +2,9 @@
 
 from collections.abc import Sequence
 
-from reach import ids
 from reach.backend.redis_backend.eviction import QUESTION
 from reach.backend.redis_backend.side import Side
-from reach.backend.redis_backend.streams import LOST, code_of, entries_of, facts_of
+from reach.backend.redis_backend.streams import LOST, code_of, entries_of, facts_of, lost
 from reach.backend.scripts import script
 from reach.errors import BackendError
 
@@ -21,15 +20,14 @@ class RecordsSide(Side):
     async def record(self, partition: int, batch: bytes) -> None:
         key = self._keys.events(partition)
         command = ("XADD", key, "MAXLEN", self._bounds.max_events, "*", "b", batch, "v", "1")
-        try:
-            entry_id = await self._link.call(*command)
-        except BackendError as error:
-            if code_of(error) not in LOST:
-                raise
+        added, time = await self._link.batch([command, ["TIME"]])
+        if isinstance(added, BackendError):
+            if not lost(added):
+                raise added
             await self._link.run(script("heal_key"), key, "stream", "")
-            entry_id = await self._link.call(*command)
-        # The age is judged by the clock of Redis, which made the id.
-        now_ms = ids.stream_id(entry_id)[0]
+            await self._link.call(*command)
+        # The age is judged by the clock of Redis, and not by the id: somebody may have put one of the far future there.
+        now_ms = int(time[0]) * 1000 + int(time[1]) // 1000
         if abs(now_ms - self._trimmed_at_ms) >= TRIM_EVERY_MS:
             self._trimmed_at_ms = now_ms
             await self._trim(now_ms)
@@ -55,7 +53,10 @@ class RecordsSide(Side):
     async def read_events(
         self, partition: int, cursor: str, block_ms: int, max_entries: int = 100
     ) -> list[tuple[str, bytes]]:
-        read = await self._streams.read({self._keys.events(partition): cursor}, max_entries, block_ms)
+        key = self._keys.events(partition)
+        read = await self._streams.read({key: cursor}, max_entries, block_ms)
+        if not read and await self._streams.ends_before(key, cursor):
+            read = await self._streams.read({key: "0-0"}, max_entries)
         return [(entry.id, (entry.fields or {}).get(b"b", b"[]")) for _, entries in read for entry in entries]
 
     async def dead_letters(

@@ -8,7 +8,7 @@ from reach.backend.bounds import MAX_MAIL
 from reach.backend.connection import Reply
 from reach.backend.keys import GROUP_REGISTRARS
 from reach.backend.redis_backend.side import Side
-from reach.backend.redis_backend.streams import LOST, Entry, code_of, moment_of, pairs_of, text_of
+from reach.backend.redis_backend.streams import LOST, Entry, code_of, lost, moment_of, pairs_of, text_of
 from reach.backend.scripts import script
 from reach.backend.steps import BeatResult, Change, LastBeat, RegisterResult, Snapshot
 from reach.errors import BackendError
@@ -31,7 +31,7 @@ class RegistrySide(Side):
         try:
             entry_id = await self._link.call(*command)
         except BackendError as error:
-            if code_of(error) not in LOST:
+            if not lost(error):
                 raise
             await self._streams.heal((key,), GROUP_REGISTRARS)
             entry_id = await self._link.call(*command)
@@ -139,11 +139,8 @@ class RegistrySide(Side):
     async def changes(self, cursor: str, block_ms: int) -> list[Change]:
         key = self._keys.changes()
         read = await self._streams.read({key: cursor}, MAX_CHANGES, block_ms)
-        if not read:
-            # A stream that was made anew after its ids had run ahead of the clock: nothing in it will ever lie behind this cursor.
-            last = await self._healing(key, "stream", "XREVRANGE", key, "+", "-", "COUNT", 1)
-            if last and ids.stream_id(last[0][0]) < ids.stream_id(cursor):
-                read = await self._streams.read({key: "0-0"}, MAX_CHANGES)
+        if not read and await self._streams.ends_before(key, cursor):
+            read = await self._streams.read({key: "0-0"}, MAX_CHANGES)
         return [_change(entry) for _, entries in read for entry in entries]
 
     async def last_beats(self, since_ms: int) -> tuple[int, list[LastBeat]]:

@@ -98,11 +98,11 @@ class RouterSide(Side):
     async def _sweep(self, partition: int, agent_id: str, consumer: str, idle_ms: int) -> int:
         groups = self._keys.groups(partition, agent_id)
         calls = [(key, group, consumer, idle_ms) for key, group in groups.items()]
-        replies = await self._link.run_each(script("sweep"), calls)
-        for reply in replies:
-            if isinstance(reply, BackendError):
-                raise reply
-        return sum(replies)
+        return _sum(await self._link.run_each(script("sweep"), calls))
+
+    async def open_doors(self, partition: int) -> int:
+        calls = [(key, "stream", group) for key, group in self._keys.groups(partition).items()]
+        return _sum(await self._link.run_each(script("heal_key"), calls))
 
     async def worker_silence_ms(self, partition: int) -> int | None:
         time, last = await self._link.batch([["TIME"], ["HGET", self._keys.tick(partition), "last"]])
@@ -120,6 +120,13 @@ class RouterSide(Side):
             grace_until_ms=grace_until_ms,
             deadline_at_ms=deadline_at_ms,
         )
+
+
+def _sum(replies: Sequence[Reply]) -> int:
+    for reply in replies:
+        if isinstance(reply, BackendError):
+            raise reply
+    return sum(replies)
 
 
 def _encoded(decision: Decision) -> tuple[bytes, bytes]:

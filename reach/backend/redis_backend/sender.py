@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from reach.backend.redis_backend.side import Side
-from reach.backend.redis_backend.streams import LOST, Entry, code_of, reading
+from reach.backend.redis_backend.streams import Entry, lost, reading
 from reach.backend.scripts import script
 from reach.backend.steps import CancelResult, MailEntry, Record
 from reach.envelope.ledger import Head, Leg
@@ -23,7 +23,7 @@ class SenderSide(Side):
         try:
             entry_id = await self._link.call("XADD", key, "*", "e", envelope)
         except BackendError as error:
-            if code_of(error) not in LOST:
+            if not lost(error):
                 raise
             await self._streams.heal((key,), "routers")
             entry_id = await self._link.call("XADD", key, "*", "e", envelope)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from reach import ids
 from reach.backend.connection import MAX_BLOCK_MS, Link, Reply
 from reach.backend.scripts import script
 from reach.errors import BackendError
@@ -32,6 +33,11 @@ class Entry(NamedTuple):
 def code_of(error: BackendError) -> str:
     """The first word of the reply that this error was made of."""
     return str(error.details.get("reply_code", ""))
+
+
+def lost(error: BackendError) -> bool:
+    """Whether a key is not what it should be, so that `heal_key` helps: gone, of another type, or at the end of its ids."""
+    return code_of(error) in LOST or "last possible ID" in str(error.details.get("reply", ""))
 
 
 def text_of(raw: bytes) -> str:
@@ -124,6 +130,17 @@ class Streams:
             self._seen.update(cursors)
             if reply or left_ms <= MAX_BLOCK_MS:
                 return [(text_of(key), entries_of(entries)) for key, entries in reply or ()]
+
+    async def ends_before(self, key: str, cursor: str) -> bool:
+        """Whether a stream was made anew after its ids had run ahead of the clock: nothing in it will ever lie behind this cursor."""
+        try:
+            last = await self._link.call("XREVRANGE", key, "+", "-", "COUNT", 1)
+        except BackendError as error:
+            if not lost(error):
+                raise
+            await self.heal((key,), "")
+            return False
+        return bool(last) and ids.stream_id(last[0][0]) < ids.stream_id(cursor)
 
     async def own(self, key: str, group: str, consumer: str, page: int = 200) -> list[Entry]:
         """Everything that is pending to this consumer, also entries whose body is gone."""

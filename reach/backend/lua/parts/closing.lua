@@ -1,4 +1,4 @@
--- Ends a leg, or gives it back for a new decision. Shared by route, take, settle, due, cancel and close_inbox. Needs record.
+-- Ends a leg, or gives it back for a new decision. Shared by route, take, settle, due, cancel and close_inbox. Needs healing, record.
 local function inbox(r, agent) return P .. 'inbox:' .. agent .. ':' .. r.head.la end
 
 local function quoted(s) return s and s ~= '' and cjson.encode(s) or 'null' end
@@ -71,5 +71,5 @@ local function lapse(r, l, L, state, code, message)
 end
 
 local function again(r, l, L)
-  sure('XADD', P .. 'again', '*', 'm', r.m, 'l', l, 'h', L.h or '0')
+  surely(P .. 'again', '*', 'm', r.m, 'l', l, 'h', L.h or '0')
 end

@@ -1,4 +1,4 @@
--- Offers an inbox entry to an instance: it runs, or the entry goes. Needs record, closing, hostile_ids; `agent`, `instance`, `out`,
+-- Offers an inbox entry to an instance: it runs, or the entry goes. Needs healing, record, closing; `agent`, `instance`, `out`,
 -- `size_bytes`, `looks`, `expired` from take.
 local function discard(lane, id)
   redis.pcall('XACK', lane.key, 'agent', id)
@@ -37,7 +37,7 @@ local function offer(lane, entry, resumed)
     save(r)
     expired = expired + 1
   end
-  if ahead(id) then rewind(lane.key, 'agent') end
+  if ahead(id) then rewind(lane.key) end
 end
 
 -- Anybody can write into an inbox. An entry that raises is of no use to anybody and goes: else each take would stop at it.

@@ -16,11 +16,11 @@ local function append(r, l, L, agent, e)
     a[#a + 1] = 'e'
     a[#a + 1] = e
   end
-  return redis.pcall('XADD', inbox(r, agent), 'NOMKSTREAM', '*', unpack(a))
+  return add(inbox(r, agent), 'NOMKSTREAM', '*', unpack(a))
 end
 
 local function letter(m, e, r, h)
-  return sure('XADD', P .. 'dead', 'MAXLEN', max_dead, '*', 'm', m or '', 'e', e or '', 'r', r or '', 'h', h or '[]')
+  return surely(P .. 'dead', 'MAXLEN', max_dead, '*', 'm', m or '', 'e', e or '', 'r', r or '', 'h', h or '[]')
 end
 
 local function history(L) return '[' .. table.concat(L.hi or {}, ',') .. ']' end

@@ -55,8 +55,12 @@ local function visit(r, l, L)
   if holder then return holding(r, l, L, holder) end
   if L.st == 'queued' or L.st == 'running' then
     local entry = redis.pcall('XRANGE', inbox(r, L.a), L.h, L.h)
-    if L.st == 'running' or entry.err or #entry == 0 then return lost(r, l, L, false, 'gone', 'agent.lost') end
+    if entry.err or #entry == 0 then return lost(r, l, L, false, 'gone', 'agent.lost') end
     readable(inbox(r, L.a)) -- where the group was lost, nobody could take it
+    if L.st == 'running' then -- and who runs it may live: it has a lease to say so
+      redis.pcall('XCLAIM', inbox(r, L.a), 'agent', L.i, 0, L.h, 'FORCE', 'JUSTID')
+      return now + LEASE_MS
+    end
     if now < grace_until then return grace_until end
     if L.st == 'queued' then
       L.q = math.min(L.q or 0, now)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from reach.backend.memory_backend.streams import BadId, Stream, format_id, parse_id
+from reach.backend.memory_backend.streams import LAST, BadId, Stream, format_id, parse_id
 
 
 def filled(*ids: str) -> Stream:
@@ -154,16 +154,26 @@ def test_autoclaim_stops_at_its_count() -> None:
     assert ids(claimed) == ["1-0", "2-0"]
 
 
-def test_a_stream_with_an_id_of_the_far_future_is_healed_once_that_entry_is_gone() -> None:
+def test_a_stream_with_an_id_of_the_far_future_is_wound_back_and_keeps_what_lies_in_it() -> None:
     stream = filled("1-0", "100000000000000-0")
     group = stream.make_group("g")
-    group.read("a", 2, 1000)
-    assert not stream.heal(1000)  # the entry still lies there
+    assert len(group.read("a", 2, 1000)) == 2
+    assert stream.rewind(1000)
+    assert [entry_id for entry_id, _ in stream.all()] == ["1-0", "1001-1"]
+    assert [row[0] for row in group.all_pending()] == ["1-0"]
+    assert ids(group.read("a", 5, 1001)) == ["1001-1"]  # nobody holds it under its new id
+    assert stream.add({}, 1002) == "1002-0"
+    assert not stream.rewind(1002)
+
+
+def test_no_hand_is_given_another_id() -> None:
+    stream = filled("1-0", "100000000000000-0")
+    assert not stream.rewind(1000, hands=True)
     stream.delete(["100000000000000-0"])
-    assert stream.heal(1000)
-    assert stream.add({}, 1001) == "1001-0"
-    assert ids(group.read("a", 5, 1001)) == ["1001-0"]
-    assert not stream.heal(1001)
+    stream.add({}, 0, entry_id=format_id(LAST))
+    assert stream.is_full
+    assert stream.rewind(1000, hands=True)
+    assert [entry_id for entry_id, _ in stream.all()] == ["1-0"]
 
 
 def test_ids_as_text() -> None:
