@@ -148,6 +148,8 @@ class Exchange:
         record = await self.backend.inspect(pending.partition, pending.msg_id)
         if record is not None:
             pending.round = next_round(record, pending.sender)
+            if record.head.sender == pending.sender:
+                pending.known_as = record.head.fingerprint
 
     async def deliver(self, pending: Pending, make: Make) -> None:
         """Put it into the ingress. An unknown outcome is sent again with the same id until the deadline: a duplicate runs nothing.
@@ -195,8 +197,10 @@ class Exchange:
         if envelope.task_id is not None:  # only a key gives one id to two sends
             pending.fingerprint = fingerprint(envelope)
             others = self._pending.get(pending.msg_id, ())
-            if any(other.fingerprint not in ("", pending.fingerprint) for other in others):
-                text = f"the key {envelope.task_id[:64]!r} is being used for another content"
+            known = {pending.known_as, *(other.fingerprint for other in others)} - {"", pending.fingerprint}
+            # Refused here and not by a router alone: a receipt of the other content may be on its way, and would be taken for the answer.
+            if known:
+                text = f"the key {envelope.task_id[:64]!r} is used for another content"
                 raise EnvelopeError("envelope.id_conflict", text, msg_id=pending.msg_id)
         pending.correlation_id = envelope.conversation
         pending.traceparent = envelope.traces.traceparent

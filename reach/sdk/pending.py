@@ -74,6 +74,7 @@ class Pending:
         self.goes_on = False  # the ledger has a later deadline than this caller
         self.looks = 0  # readings of the record that were asked for and are not done
         self.fingerprint = ""
+        self.known_as = ""  # the fingerprint that the ledger has under this id already
         self.correlation_id = ""
         self.traceparent: str | None = None
         self.accepted = False

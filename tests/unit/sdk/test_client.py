@@ -18,6 +18,7 @@ from reach import (
     Status,
     Timeout,
 )
+from reach.envelope.codec import encode
 from reach.sdk.pending import Progress
 from reach.testing import TestReach, wait_until
 from tests.unit.sdk.shops import Order, Refund, shop
@@ -251,6 +252,18 @@ async def test_the_same_key_is_the_same_message() -> None:
         assert second.task_id == "order 1"
         other = await bus.request("refund", Order("ORD-2"), key="order 1")
         assert (other.status, other.code, other.output) == (Status.FAILED, "envelope.id_conflict", None)
+
+
+async def test_a_late_receipt_of_the_same_key_is_no_answer_to_another_content() -> None:
+    """What was sent again, and answered with what is stored, may arrive when the key is used for something else."""
+    async with TestReach(shop()) as bus:
+        body = {"order_id": "ORD-1"}
+        first = await bus.request("refund", body, key="k")
+        sent = next(envelope for envelope in bus.sent if envelope.msg_id == first.msg_id)
+        await bus.client_backend.backend.submit(0, "normal", encode(sent))  # its reply was lost: once more
+        asking = asyncio.ensure_future(bus.request("refund", {"order_id": "ORD-2"}, key="k"))
+        await bus.advance(1)
+        assert (await asking).code == "envelope.id_conflict"
 
 
 async def test_the_same_key_twice_at_once_runs_once() -> None:
