@@ -155,8 +155,15 @@ MUTANTS = (
     python(
         "fingerprint",
         "sdk/exchange",
-        "if any(other.fingerprint not in",
-        "if pending.done.done() and any(other.fingerprint not in",
+        "known = {pending.known_as, *(other.fingerprint for other in others)}",
+        "known = {pending.known_as}",
         "unit/sdk/test_client.py::test_the_same_key_twice_at_once_runs_once",
+    ),
+    python(
+        "fingerprint, of what has ended",
+        "sdk/exchange",
+        "known = {pending.known_as, *(other.fingerprint for other in others)}",
+        "known = {other.fingerprint for other in others}",
+        "unit/sdk/test_client.py::test_a_late_receipt_of_the_same_key_is_no_answer_to_another_content",
     ),
 )
