@@ -2,14 +2,16 @@
 
 import asyncio
 import contextlib
+import gc
 import inspect
-import threading
+import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 import redis
 import redis.asyncio
+import uvloop
 
 from reach.backend.private_server import PrivateServer
 from reach.errors import ConfigError
@@ -37,10 +39,25 @@ _ALONE = ("bugs", "e2e", "chaos", "faults", "integration")
 #: but what moves its own clock measures nothing
 _OWN_CLOCK = ("test_crash_points.py",)
 
+#: folders whose tests leave work in groups, and why; elsewhere a test says it itself, by the mark `leaves_work`
+_LEAVES_WORK = {
+    "contract": "steps by hand: what one has begun, no other one ends",
+    "lua": "steps by hand: what one has begun, no other one ends",
+    "faults": "who was killed, or lost its server, is a consumer until it is swept, 10 minutes later",
+    "bugs": "who was killed, or takes by hand, is a consumer until it is swept, 10 minutes later",
+}
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give the tests that need the machine to themselves to one worker of pytest-xdist; the others fill the other workers."""
+    """Excuse the folders that leave work behind.
+
+    And give the tests that need the machine to themselves to one worker of pytest-xdist; the others fill the other workers.
+    """
     for item in items:
+        if item.path.is_relative_to(_HERE):
+            why = _LEAVES_WORK.get(item.path.relative_to(_HERE).parts[0])
+            if why is not None:
+                item.add_marker(pytest.mark.leaves_work(why=why))
         if item.path.name in _OWN_CLOCK:
             continue
         if item.path.is_relative_to(_HERE) and item.path.relative_to(_HERE).parts[0] in _ALONE:
@@ -65,7 +82,7 @@ def session_server(engine: str) -> Iterator[PrivateServer]:
 
 @pytest.fixture
 def server(session_server: PrivateServer, request: pytest.FixtureRequest) -> Iterator[PrivateServer]:
-    """An empty server. Afterwards it may hold only keys of the key table, and no connection may be left open."""
+    """An empty server. Afterwards it may hold only keys of the key table and no work, and no connection may be left open."""
     if not session_server.running:
         session_server.restart()
     with redis.Redis.from_url(session_server.url) as client:
@@ -78,18 +95,18 @@ def server(session_server: PrivateServer, request: pytest.FixtureRequest) -> Ite
 def start_server(engine: str, request: pytest.FixtureRequest) -> Iterator[servers.StartServer]:
     """Starts servers that the test may kill, restart and configure (arguments as PrivateServer.start).
 
-    One that still runs at the end is looked over like `server`, unless it was started with look=False.
+    One that still runs at the end is looked over like `server`, unless `unlooked` says why not.
     """
     with contextlib.ExitStack() as started:
 
         def start(
-            *, aof: bool = False, port: int = 0, extra_args: tuple[str, ...] = (), look: bool = True
+            *, aof: bool = False, port: int = 0, extra_args: tuple[str, ...] = (), unlooked: str = ""
         ) -> PrivateServer:
             one = PrivateServer.start(
                 binary=servers.binaries()[engine], aof=aof, port=port, extra_args=(*servers.TEST_OPTIONS, *extra_args)
             )
             started.callback(one.stop)
-            if look:
+            if not unlooked:
                 started.callback(lambda: _look_over(one, request) if one.running else None)
             return one
 
@@ -109,18 +126,20 @@ async def raw(server: PrivateServer) -> AsyncIterator[redis.asyncio.Redis]:
         yield client
 
 
+@pytest.fixture(scope="session", autouse=True)
+def libuv() -> None:
+    """The first loop of libuv makes a pipe for signals that stays as long as the process: no test is to be blamed for it."""
+    uvloop.new_event_loop().close()
+
+
 @pytest.fixture(autouse=True)
-def nothing_left(request: pytest.FixtureRequest) -> Iterator[None]:
-    """No task and no thread outlives its test. Set up first, so that it looks when every other fixture has ended."""
-    before = set(threading.enumerate())
-    function = getattr(request, "function", None)
-    if inspect.iscoroutinefunction(function):
+def nothing_left(request: pytest.FixtureRequest) -> None:
+    """No task, thread, child or descriptor outlives its test. Set up first, so that it looks when everything else has ended."""
+    before = hygiene.ProcessState.now()  # what lasts a session, and may begin with this test, is there already
+    # The node's own finalizer, and before the loop begins: a fixture's would be called while the loop is still there.
+    request.node.addfinalizer(lambda: _look_at_process(before))
+    if inspect.iscoroutinefunction(getattr(request, "function", None)):
         request.getfixturevalue("no_task_left")
-    yield
-    for thread in set(threading.enumerate()) - before:
-        if not thread.name.startswith(_THREADS_OF_OTHERS):
-            thread.join(timeout=GRACE_S)
-            assert not thread.is_alive(), f"the thread {thread.name} outlived the test"
 
 
 @pytest.fixture
@@ -136,10 +155,18 @@ async def no_task_left() -> AsyncIterator[None]:
     pytest.fail(f"tasks outlived the test: {left}")
 
 
+def _look_at_process(before: hygiene.ProcessState) -> None:
+    end = time.monotonic() + GRACE_S
+    while left := before.left_since(_THREADS_OF_OTHERS):
+        if time.monotonic() >= end:
+            pytest.fail("\n".join(left))
+        gc.collect()  # what nobody refers to any more may lie in a cycle
+        time.sleep(0.01)
+
+
 def _look_over(server: PrivateServer, request: pytest.FixtureRequest) -> None:
-    allowed = [pattern for mark in request.node.iter_markers("leaves") for pattern in mark.args]
-    faults = hygiene.walk(server.url, allowed)
-    assert not faults, "Redis holds what the key table does not allow:\n" + "\n".join(faults)
+    faults = hygiene.look_over(server.url, request.node)
+    assert not faults, "Redis holds what no test may leave:\n" + "\n".join(faults)
     with redis.Redis.from_url(server.url) as client:
         eventually(lambda: not _connections(client), GRACE_S, f"the end of every connection ({_connections(client)})")
 

@@ -53,7 +53,7 @@ async def waited(link: Link, text: bytes) -> Any:
 WAYS: tuple[Callable[[Link, bytes], Awaitable[Any]], ...] = (called, batched, at_once, read_from, waited)
 
 
-@pytest.mark.leaves("box:.*")
+@pytest.mark.leaves("box:.*", why="the test puts it there")
 @pytest.mark.parametrize("count", [1_500, pytest.param(100_000, marks=[pytest.mark.long, pytest.mark.timeout(900)])])
 async def test_B060_a_cancelled_call_never_gives_its_reply_to_another(
     link: Link, raw: redis.asyncio.Redis, count: int

@@ -54,7 +54,7 @@ async def test_B103_depth_is_refused_at_every_door(spine: Spine, data: bytes) ->
     await still_serves(spine)
 
 
-@pytest.mark.leaves(r"reach:\{dev\}:.*")
+@pytest.mark.leaves(r"reach:\{dev\}:.*", why="the junk is its own")
 async def test_B103_a_stored_record_that_is_too_deep_hides_no_other(redis_url: str, raw: redis.asyncio.Redis) -> None:
     for number, data in enumerate(DEEP):
         await raw.hset(DEV.agents(), f"deep-{number}", data)
@@ -212,7 +212,7 @@ async def test_B107_bytes_that_are_no_json_are_refused_when_they_are_sent(redis_
         assert await reach.ask("echo", msgspec.Raw(b"")) is None
 
 
-@pytest.mark.leaves(r"reach:\{dev\}:.*")
+@pytest.mark.leaves(r"reach:\{dev\}:.*", why="the junk is its own")
 async def test_B107_bytes_in_any_stream_or_hash_kill_no_reader(redis_url: str, raw: redis.asyncio.Redis) -> None:
     async with served(redis_url, answering(lambda body: body)) as reach:
         junk: dict[Any, Any] = {

@@ -161,7 +161,7 @@ async def test_B067_a_send_whose_reply_is_lost_runs_once(server: PrivateServer, 
         assert (await raw.xinfo_stream(DEV.ingress(0, "normal")))["entries-added"] >= 100 + sent
 
 
-@pytest.mark.leaves("counter")
+@pytest.mark.leaves("counter", why="the test puts it there")
 async def test_B067_a_slow_server_is_asked_once(start_server: StartServer) -> None:
     server = start_server()
     link = Link(server.url, command_limit_ms=150)

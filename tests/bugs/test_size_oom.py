@@ -111,7 +111,7 @@ async def test_B111_an_evicting_policy_is_warned_of_at_the_start(
     assert warned == ([] if policy == "noeviction" else [policy])
 
 
-@pytest.mark.leaves("filler:.*")
+@pytest.mark.leaves("filler:.*", why="it fills the server")
 async def test_B111_a_policy_that_begins_to_evict_and_its_losses_are_told(
     start_server: StartServer, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -35,8 +35,7 @@ async def place(
     real = RedisPlace(kind, server.url)
     await real.forget_all()
     yield real
-    allowed = [pattern for mark in request.node.iter_markers("leaves") for pattern in mark.args]
-    faults = hygiene.walk(server.url, allowed)
+    faults = hygiene.look_over(server.url, request.node)
     await real.close()
     assert not faults, "\n".join(faults)
 

@@ -20,6 +20,7 @@ class Wire:
     def __init__(self, url: str) -> None:
         self._redis: Any = redis.Redis.from_url(url, protocol=2, socket_timeout=60)
         self._redis.response_callbacks.clear()
+        self.agents: list[PlainAgent] = []
 
     def __call__(self, *command: str | bytes | float) -> Any:
         """Run one command."""
@@ -40,6 +41,11 @@ class Wire:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        try:
+            for agent in self.agents:
+                agent.say_goodbye()
+        except redis.ConnectionError:
+            pass  # the server went first
         self._redis.close()
 
 
@@ -96,6 +102,7 @@ class PlainAgent:
         self.instance = f"{agent_id}.i1"
         self.shas = {name: client("SCRIPT", "LOAD", text).decode() for name, text in (scripts or {}).items()}
         self._box = f"{agent_id}.control.77aa"
+        client.agents.append(self)
 
     def register(self, *capabilities: str) -> dict[str, Any]:
         """XADD control, and wait for the notice."""
@@ -130,6 +137,13 @@ class PlainAgent:
         assert read, f"nothing came to {key}"
         hand, flat = read[0][1][0]
         return hand.decode(), {name: value.decode() for name, value in fields_of(flat).items()}
+
+    def say_goodbye(self) -> None:
+        """XGROUP DELCONSUMER where nothing is pending, which else would be lost."""
+        for lane in ("high", "normal", "low"):
+            key = f"{T}inbox:{self.agent_id}:{lane}"
+            if self.client("EXISTS", key) and not self.client("XPENDING", key, "agent", "-", "+", 1, self.instance):
+                self.client("XGROUP", "DELCONSUMER", key, "agent", self.instance)
 
     def renew(self, hand: str, lane: str = "normal") -> list[bytes]:
         """XCLAIM JUSTID on itself; empty = lost."""

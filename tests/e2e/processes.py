@@ -126,6 +126,17 @@ class WorkerProcess(Process):
         eventually(answered, within_s, f"/readyz {status}")
         return self
 
+    def end(self) -> None:
+        """SIGTERM where it runs still; kill it where that does not end it."""
+        try:
+            if self.running:
+                self.signal(signal.SIGTERM)
+                self.wait()
+        except subprocess.TimeoutExpired:
+            pass
+        finally:
+            self.__exit__(None, None, None)
+
     def drain(self, within_s: float = 20.0) -> tuple[int, list[dict[str, Any]]]:
         """SIGTERM, and wait: (status, log lines)."""
         self.signal(signal.SIGTERM)

@@ -39,7 +39,7 @@ async def test_a_running_env_passes_and_a_broken_one_does_not(server: PrivateSer
     assert done.stderr.decode().endswith(": fail\n")
 
 
-@pytest.mark.leaves(r"(?s:.*)")
+@pytest.mark.leaves(r"(?s:.*)", why="the foreign key is what the doctor names")
 def test_what_others_have_named_steers_neither_terminal_nor_shell(server: PrivateServer) -> None:
     with redis.Redis.from_url(server.url) as client:
         client.set("reach:{dev.0}:x\n\x1b[2Jok    keys'; rm -rf ~", 1)

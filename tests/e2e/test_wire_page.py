@@ -15,7 +15,10 @@ from tests.e2e.plain import E, T, Wire
 from tests.e2e.processes import environ, reach
 from tests.waiting import eventually
 
-pytestmark = pytest.mark.processes
+pytestmark = [
+    pytest.mark.processes,
+    pytest.mark.leaves_work(why="the agent of the page is killed: it is a consumer until it is swept"),
+]
 PAGE = "docs/wire.md"
 
 

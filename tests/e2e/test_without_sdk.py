@@ -65,6 +65,7 @@ def test_a_plain_sender_and_a_plain_agent_work_both_ways_of_settling(client: Wir
     assert client("ZCARD", f"{T}due") == 0
 
 
+@pytest.mark.leaves_work(why="what the agent takes it does not answer")
 def test_two_workers_share_the_work_and_a_control_entry_cancels(client: Wire, start_worker: StartWorker) -> None:
     workers = [start_worker("--worker-id", name).wait_ready() for name in ("w1", "w2")]
     agent = PlainAgent(client, "plain-refund")

@@ -84,6 +84,7 @@ def agent_is_known(client: Wire, worker: WorkerProcess) -> bool:
     return str(receipt["code"]) != "route.not_found"
 
 
+@pytest.mark.leaves_work(why="who was killed is a consumer until it is swept")
 def test_what_a_killed_router_held_is_served_by_another(client: Wire, start_worker: StartWorker) -> None:
     first = start_worker("--worker-id", "w1").wait_ready()
     agent = PlainAgent(client, "plain-refund")
@@ -106,6 +107,7 @@ def test_what_a_killed_router_held_is_served_by_another(client: Wire, start_work
     assert second.drain()[0] == 0
 
 
+@pytest.mark.leaves_work(why="who was killed is a consumer until it is swept")
 def test_every_message_ends_when_all_agents_and_all_routers_but_one_are_gone(
     client: Wire, start_worker: StartWorker
 ) -> None:
@@ -132,6 +134,7 @@ def test_every_message_ends_when_all_agents_and_all_routers_but_one_are_gone(
     assert client("ZCARD", f"{T}due") == 0
 
 
+@pytest.mark.leaves_work(why="who was killed is a consumer until it is swept")
 def test_a_worker_with_the_id_of_a_killed_one_goes_on_at_once(client: Wire, start_worker: StartWorker) -> None:
     start_worker("--worker-id", "w1").wait_ready().signal(signal.SIGKILL)
     sender = Sender(client)

@@ -104,23 +104,14 @@ _READS = {
 }
 
 
-#: so many turns of the loop everybody has to ask for a step of his own before one is done: more than anybody needs
-TURNS = 30
-
-
 class RedisStage:
-    """A real server. Reads that wait do so by the clock of the run: they look again whenever something was written.
-
-    Steps are done one at a time, as they were asked for: so two runs of a flow make the same steps, however busy the machine is, and the
-    step that a fault is meant for comes again.
-    """
+    """A real server. Reads that wait do so by the clock of the run: they look again whenever something was written."""
 
     def __init__(self, url: str) -> None:
         self.clock = ManualClock()
         self.writes = 0
-        self.waiting: dict[asyncio.Event, None] = {}  # in the order in which they began to wait
+        self.waiting: set[asyncio.Event] = set()
         self.under_way = 0
-        self.turn = asyncio.Lock()
         self._place = _RedisPlace(self, url)
         self.place: Place = self._place
         self.eye = self._shared = self._place.backend()
@@ -151,7 +142,7 @@ class RedisStage:
     def stir(self) -> None:
         """Something was written: whoever waits looks again."""
         self.writes += 1
-        for wake in tuple(self.waiting):
+        for wake in self.waiting:
             wake.set()
 
 
@@ -195,10 +186,7 @@ class _Patient:
     async def _call(self, found: Any, *args: Any, **kwargs: Any) -> Any:
         self._stage.under_way += 1
         try:
-            async with self._stage.turn:
-                for _ in range(TURNS):
-                    await asyncio.sleep(0)
-                return await found(*args, **kwargs)
+            return await found(*args, **kwargs)
         finally:
             self._stage.under_way -= 1
 
@@ -216,10 +204,10 @@ class _Patient:
             if looked_at != self._stage.writes:
                 continue  # something was written while it looked
             wake = asyncio.Event()
-            self._stage.waiting[wake] = None
+            self._stage.waiting.add(wake)
             take_back = clock.call_later(left_ms, wake.set)
             try:
                 await wake.wait()
             finally:
                 take_back()
-                del self._stage.waiting[wake]
+                self._stage.waiting.discard(wake)

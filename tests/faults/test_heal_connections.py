@@ -19,9 +19,6 @@ from tests.faults.wired import PARTIES, RECOVERY_S, Note, Wired, kill_connection
 LASTS = 50
 
 each_party = pytest.mark.parametrize("party", PARTIES)
-each_party_in_time = pytest.mark.parametrize(
-    "party", [pytest.param(party, marks=pytest.mark.long if party != "agent" else ()) for party in PARTIES]
-)
 
 
 @pytest.fixture
@@ -88,7 +85,7 @@ async def test_connections_that_are_silent_for_good_are_left_within_two_seconds(
     wired.check()
 
 
-@each_party_in_time
+@each_party
 async def test_who_has_nothing_to_do_notices_too(wired: Wired, party: str, record_property: Note) -> None:
     """Then only the reads that block can tell."""
     proxy = wired.proxies[party]
@@ -142,7 +139,7 @@ async def test_a_network_that_is_silent_for_longer_than_anybody_waits(
     wired.check({"ok", "timeout.total"})
 
 
-@each_party_in_time
+@each_party
 async def test_connections_that_are_cut_in_the_middle_of_a_frame(
     wired: Wired, party: str, record_property: Note
 ) -> None:

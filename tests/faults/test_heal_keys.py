@@ -45,7 +45,7 @@ def test_each_row_of_the_table_is_broken() -> None:
     assert SPOTS.keys() == ROWS.keys()
 
 
-@pytest.mark.leaves(LEFT)
+@pytest.mark.leaves(LEFT, why="what it spoils need not all be mended when it ends")
 @pytest.mark.parametrize("how", BREAKS)
 async def test_every_key_in_turn_under_load(redis_url: str, how: str) -> None:
     async with town(redis_url) as at:
@@ -56,7 +56,7 @@ async def test_every_key_in_turn_under_load(redis_url: str, how: str) -> None:
         at.calm()
 
 
-@pytest.mark.leaves(LEFT)
+@pytest.mark.leaves(LEFT, why="what it spoils need not all be mended when it ends")
 @pytest.mark.long
 @IDLE_OR_LOADED
 @pytest.mark.parametrize("how", BREAKS)

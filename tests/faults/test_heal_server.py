@@ -176,7 +176,7 @@ async def loads(url: str) -> bool:
     return False
 
 
-@pytest.mark.leaves("filler:.*")
+@pytest.mark.leaves("filler:.*", why="it fills the server")
 async def test_a_server_that_loads(start_server: StartServer, record_property: Note) -> None:
     """LOADING for everybody, for some two seconds."""
     server = start_server()

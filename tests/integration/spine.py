@@ -52,7 +52,8 @@ class Spine:
     """A router on a place. `async with Spine(place) as spine`."""
 
     def __init__(self, place: Place, backend: Backend, worker: str = WORKER) -> None:
-        self.place, self.backend = place, backend
+        self.place, self.backend, self.worker = place, backend, worker
+        self._agents: list[str] = []
         self.partitions = range(backend.partitions)
         clock = SystemClock()
         # A machine whose clock is an hour ahead: nothing may be decided by it, and no record may show it.
@@ -69,6 +70,11 @@ class Spine:
     async def __aexit__(self, *exc_info: object) -> None:
         await self.supervisor.stop(drain_ms=100)  # a blocking read takes longer; cutting it off is safe
         await self.hops.close()
+        await self.backend.drop_consumer(self.worker, self.partitions)  # as a worker does that ends
+        for agent_id in self._agents:
+            await self.backend.drop_consumer(
+                f"{agent_id}.1", self.partitions, agent_id
+            )  # where nothing is pending to it
 
     # ---------------------------------------------------------------- the sender
     async def put(
@@ -105,6 +111,7 @@ class Spine:
             "env": ENV,
             "capabilities": [{"name": name} for name in capabilities],
         }
+        self._agents.append(agent_id)
         await self.backend.send_control(json.dumps(declared | fields).encode())
 
         async def told() -> bool:

@@ -112,6 +112,7 @@ async def test_a_refusal_names_the_message_where_it_can_be_read(spine: Spine, na
     assert bool(receipt["msg_id"]) == readable
 
 
+@pytest.mark.leaves_work(why="what the agent takes it does not answer")
 async def test_priority_99_is_clamped_and_runs_in_the_high_lane(spine: Spine) -> None:
     await spine.register("refund-1", "refund")
     msg_id = await spine.send(envelope(priority=99))
@@ -119,13 +120,14 @@ async def test_priority_99_is_clamped_and_runs_in_the_high_lane(spine: Spine) ->
     assert fields[b"m"].decode() == msg_id
 
 
+@pytest.mark.leaves_work(why="what the agent takes it does not answer")
 async def test_other_fields_of_an_entry_are_ignored(spine: Spine) -> None:
     await spine.register("refund-1", "refund")
     await spine.put({"e": raw(), "\n{x}": b"\xff", "by": b""})
     await spine.work("refund-1")
 
 
-@pytest.mark.leaves(r"reach:\{test\.0\}:mail:box\.string")
+@pytest.mark.leaves(r"reach:\{test\.0\}:mail:box\.string", why="the test puts it there")
 async def test_a_reply_to_that_names_a_string_does_not_stop_the_work(spine: Spine) -> None:
     await spine.register("refund-1", "refund")
     await spine.place.spoil(KEYS.mail(0, "box.string"))
@@ -219,6 +221,7 @@ async def test_a_key_of_the_wrong_type_where_the_record_belongs_is_overwritten(s
     await spine.quiet()
 
 
+@pytest.mark.leaves_work(why="what the agent takes it does not answer")
 async def test_lost_doors_and_lost_groups_heal(spine: Spine) -> None:
     await spine.register("refund-1", "refund")
     await good_one(spine)

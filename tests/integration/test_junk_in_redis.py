@@ -70,7 +70,7 @@ async def test_a_record_whose_leg_is_none_is_an_error_of_the_backend(
         await backend.inspect(0, msg_id)
 
 
-@pytest.mark.leaves(r"reach:\{dev\}:.*")
+@pytest.mark.leaves(r"reach:\{dev\}:.*", why="the junk is its own")
 async def test_names_that_are_no_text_are_read_around(backend: RedisBackend, raw: redis.asyncio.Redis) -> None:
     await raw.zadd(KEYS.beats(), {b"\xff/\xff": 1, b"a1/\xff": 2, b"a1/i1": 3})
     await raw.zadd(KEYS.due(0), {b"\xff\xfe": 1})
@@ -81,7 +81,7 @@ async def test_names_that_are_no_text_are_read_around(backend: RedisBackend, raw
     assert (await backend.due(0)).more is False
 
 
-@pytest.mark.leaves(r"reach:\{dev\}:.*")
+@pytest.mark.leaves(r"reach:\{dev\}:.*", why="the junk is its own")
 async def test_a_beat_at_no_moment_hides_no_other_beat(backend: RedisBackend, raw: redis.asyncio.Redis) -> None:
     await raw.zadd(KEYS.beats(), {"a1/i1": 3, "a1/i2": "inf", "a2/i1": "-inf"})
     _, beats = await backend.registration("a1")
@@ -90,7 +90,7 @@ async def test_a_beat_at_no_moment_hides_no_other_beat(backend: RedisBackend, ra
     assert sorted(await backend.overdue_beats(5)) == [("a1", "i1", 3), ("a2", "i1", 0)]
 
 
-@pytest.mark.leaves(r"reach:\{dev\}:.*", r"reach:\{dev\.0\}:.*")
+@pytest.mark.leaves(r"reach:\{dev\}:.*", r"reach:\{dev\.0\}:.*", why="the junk is its own")
 async def test_junk_at_every_door_brings_nobody_down(redis_url: str, raw: redis.asyncio.Redis) -> None:
     """A reference to a record that is none, and a name whose registration is none: the next message is served all the same."""
     agent = Agent("helper")

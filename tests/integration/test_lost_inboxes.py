@@ -86,6 +86,7 @@ async def known(spine: Spine) -> Spine:
 HARMS = pytest.mark.parametrize("how", ["group", "key", "type"])
 
 
+@pytest.mark.leaves_work(why="somebody by hand waits at the inbox, and does not say goodbye")
 @HARMS
 async def test_an_idle_inbox_comes_back_by_itself(known: Spine, how: str) -> None:
     for lane in LANES:

@@ -16,6 +16,8 @@ from reach.backend.scripts import script
 from reach.errors import BackendDenied, BackendUnavailable
 from tests.servers import StartServer
 
+pytestmark = pytest.mark.leaves_work(why="a router's steps by hand: what it reads is not routed")
+
 KEYS = KeySpace("test")
 INGRESS = KEYS.ingress(0, "normal")
 

@@ -55,6 +55,7 @@ async def running(url: str, raw: redis.asyncio.Redis) -> AsyncIterator[Registry]
         yield Registry(watchers, raw, backends[2])
     finally:
         await supervisor.stop(drain_ms=0)
+        await backends[2].drop_consumer("w1", [0])  # as a worker does that ends
         for backend in backends:
             await backend.close()
 

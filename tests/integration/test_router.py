@@ -39,6 +39,7 @@ async def test_a_message_goes_to_the_agent_and_its_receipt_comes_back(spine: Spi
     await spine.quiet()
 
 
+@pytest.mark.leaves_work(why="what the agent takes it does not answer")
 async def test_the_points_of_a_router_are_recorded_in_order(spine: Spine) -> None:
     await spine.register("refund-1", "refund")
     traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -87,6 +88,7 @@ async def test_the_caller_hears_why_before_its_own_time_is_up(spine: Spine) -> N
     assert receipt["code"] == "route.no_candidate"
 
 
+@pytest.mark.leaves_work(why="what the agent takes it does not answer")
 async def test_an_agent_that_appears_while_the_message_waits_gets_it(spine: Spine) -> None:
     made = envelope()
     await spine.send(made)
@@ -126,6 +128,7 @@ async def three(spine: Spine, msg_id: str) -> list[dict[str, Any]]:
     return found if len(found) == 3 else []
 
 
+@pytest.mark.leaves_work(why="what the agent takes it does not answer")
 async def test_an_agents_own_limit_raises_the_timeouts_and_the_sender_is_told(spine: Spine) -> None:
     await spine.register("slow-1", "refund", max_process_ms=60_000)
     made = envelope()
@@ -138,6 +141,7 @@ async def test_an_agents_own_limit_raises_the_timeouts_and_the_sender_is_told(sp
     assert (await notices(spine))[0]["total_ms"] == 75_000
 
 
+@pytest.mark.leaves_work(why="what the agent takes it does not answer")
 async def test_what_the_sender_set_is_not_raised(spine: Spine) -> None:
     await spine.register("slow-1", "refund", max_process_ms=60_000)
     await until(lambda: seen(spine, 1), "the agent in the index")
@@ -260,6 +264,7 @@ async def test_a_cancel_by_control_entry_is_recorded(spine: Spine, running: bool
     assert (record["code"], record.get("instance", "")) == ("cancelled", "refund-1.1" if running else "")
 
 
+@pytest.mark.leaves_work(why="what the agent takes it does not answer")
 async def test_a_full_inbox_makes_the_message_wait_or_go_elsewhere(spine: Spine) -> None:
     await spine.register("refund-1", "refund")
     await spine.backend.set_meta("routes", "capability:refund", b'{"max_inbox":1}')
@@ -275,6 +280,7 @@ async def test_a_full_inbox_makes_the_message_wait_or_go_elsewhere(spine: Spine)
     assert fields[b"m"].decode() == second["msg_id"]
 
 
+@pytest.mark.leaves_work(why="what the agent takes it does not answer")
 async def test_an_inbox_that_is_gone_does_not_swallow_the_message(spine: Spine) -> None:
     await spine.register("refund-1", "refund")
     await spine.register("refund-2", "refund")
@@ -293,6 +299,7 @@ async def test_an_inbox_that_is_gone_does_not_swallow_the_message(spine: Spine) 
     assert got["refund-1"], "its inbox was opened again, since it lives"
 
 
+@pytest.mark.leaves_work(why="what the agent takes it does not answer")
 async def test_a_message_that_starts_later_waits(spine: Spine) -> None:
     await spine.register("refund-1", "refund")
     await until(lambda: seen(spine, 1), "the agent in the index")
@@ -336,6 +343,7 @@ async def test_an_idle_router_stops_at_once_and_leaves_nothing_pending(place: Pl
         assert await place.pending(key, "routers") == []
 
 
+@pytest.mark.leaves_work(why="the dead router is a consumer until it is swept, and the agent does not answer")
 @pytest.mark.parametrize("door", ["ingress", "receipts", "again"])
 async def test_what_a_router_has_read_and_left_is_served_by_the_next(place: Place, door: str) -> None:
     """A router that died after reading: its entries are pending to it; idle over 5 s they are anyone's."""

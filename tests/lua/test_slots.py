@@ -62,7 +62,10 @@ async def test_env_steps_need_the_keys_of_their_env_only(raw: redis.asyncio.Redi
 
 async def test_no_step_leaves_its_slot(start_server: StartServer) -> None:
     """On a cluster node an undeclared key of another slot is an error: this is what `#!lua` is for."""
-    server = start_server(extra_args=("--cluster-enabled", "yes"), look=False)
+    server = start_server(
+        extra_args=("--cluster-enabled", "yes"),
+        unlooked="a cluster node, which the plain client of the look cannot scan",
+    )
     async with redis.asyncio.Redis.from_url(server.url) as node:
         await node.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)  # type: ignore[no-untyped-call]
         async with asyncio.timeout(10):

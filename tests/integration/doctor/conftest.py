@@ -71,7 +71,9 @@ async def make_env(start_server: StartServer) -> AsyncIterator[MakeEnv]:
     opened: list[Env] = []
 
     async def make(*extra_args: str, aof: bool = False, healthy: bool = True) -> Env:
-        server: PrivateServer = start_server(aof=aof, extra_args=extra_args, look=False)
+        server: PrivateServer = start_server(
+            aof=aof, extra_args=extra_args, unlooked="what the doctor is to find is there"
+        )
         raw = redis.asyncio.Redis.from_url(server.url, decode_responses=False)
         env = Env(server.url, raw, open_backend(server.url))
         opened.append(env)

@@ -172,7 +172,7 @@ CASES: list[tuple[str, str, str, str, Break]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.leaves(".*")
+@pytest.mark.leaves(".*", why="what it breaks is what the doctor sees")
 @pytest.mark.parametrize(
     ("check", "status", "says", "helps", "break_it"), CASES, ids=[f"{c[0]}-{c[2][:40]}" for c in CASES]
 )

@@ -28,6 +28,7 @@ async def registered(reach: Reach, agent_id: str) -> bool:
     return (await reach.backend.registration(agent_id))[0] is not None and bool(await beat_of(reach, agent_id))
 
 
+@pytest.mark.leaves_work(why="a process is killed, and its consumer stays until it is swept")
 async def test_a_blocked_loop_is_busy_and_not_dead(redis_url: str) -> None:
     async with router(redis_url), Reach.connect(redis_url) as reach, agent_process(redis_url, "one"):
         await wait_until(lambda: registered(reach, "one"), 10, "the registration")
@@ -47,6 +48,7 @@ async def test_a_blocked_loop_is_busy_and_not_dead(redis_url: str) -> None:
         await wait_until(ready, 3, "the beat that says ready again")
 
 
+@pytest.mark.leaves_work(why="a process is killed, and its consumer stays until it is swept")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 async def test_a_signal_drains(redis_url: str, number: signal.Signals) -> None:
     async with (
@@ -90,6 +92,7 @@ async def test_a_signal_drains_every_agent_of_a_process(redis_url: str) -> None:
             await handle.cancel()
 
 
+@pytest.mark.leaves_work(why="a process is killed, and its consumer stays until it is swept")
 @pytest.mark.long
 async def test_a_killed_agent_is_taken_over(redis_url: str) -> None:
     async with (

@@ -5,11 +5,12 @@ import os
 import random
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 from reach.backend import open_backend
 from reach.clock import SystemClock
+from reach.errors import BackendUnavailable
 from reach.sdk.routers import router_services
 from reach.service import Supervisor
 from reach.tracing.hops import HopRecorder, TimeBase
@@ -32,6 +33,8 @@ async def router(url: str, worker: str = "w1") -> AsyncIterator[Supervisor]:
         yield supervisor
     finally:
         await supervisor.stop(drain_ms=100)
+        with suppress(BackendUnavailable):  # where the server is there
+            await backend.drop_consumer(worker, range(backend.partitions))  # as a worker does that ends
         await backend.close()
 
 
