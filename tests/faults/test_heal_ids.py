@@ -49,7 +49,7 @@ async def takes_entries(at: Town, key: str) -> bool:
 WOUND_BACK = {"ingress", "again", "receipts", "control", "mail"}
 
 
-@pytest.mark.leaves(LEFT)
+@pytest.mark.leaves(LEFT, why="what it spoils need not all be mended when it ends")
 @LOADED
 @pytest.mark.parametrize("how", HARMS)
 async def test_every_stream_in_turn(redis_url: str, how: str, loaded: bool) -> None:
