@@ -5,8 +5,9 @@ import contextlib
 import gc
 import inspect
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Generator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import redis
@@ -46,6 +47,18 @@ _LEAVES_WORK = {
     "faults": "who was killed, or lost its server, is a consumer until it is swept, 10 minutes later",
     "bugs": "who was killed, or takes by hand, is a consumer until it is swept, 10 minutes later",
 }
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport() -> Generator[None, Any, None]:
+    """Half a character, as some tests log it, ends a worker of pytest-xdist: what was captured goes to the other process as UTF-8."""
+    report = (yield).get_result()
+    report.sections = [(name, text.encode("utf-8", "backslashreplace").decode()) for name, text in report.sections]
+    if report.longrepr is not None:
+        try:
+            str(report.longrepr).encode()
+        except UnicodeEncodeError:
+            report.longrepr = str(report.longrepr).encode("utf-8", "backslashreplace").decode()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
