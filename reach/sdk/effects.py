@@ -5,6 +5,7 @@ The guard lies in Redis beside the message. Who has it makes the effect and writ
 
 import asyncio
 import inspect
+import itertools
 import re
 from collections.abc import Callable
 from typing import Any, NamedTuple, get_type_hints
@@ -38,7 +39,11 @@ class _Kept(msgspec.Struct, array_like=True):
 
 
 class _Guard(NamedTuple):
-    """One guard, as one run asks for it."""
+    """One guard, as one call asks for it.
+
+    Two calls of one run are two owners: else both would have it. So are two runs of one hand, which a restart that has lost the last second
+    can bring.
+    """
 
     backend: Backend
     taken: Taken
@@ -67,6 +72,7 @@ class Effects:
         self._backend = backend
         self._clock = clock
         self._instance_id = instance_id
+        self._calls = itertools.count(1)
         self._on_end = on_end
         self._tasks = Tasks()
         self._keepers = Tasks()
@@ -95,7 +101,8 @@ class Effects:
         kind = _kind_of(function)
         # Every agent that got a message of scope all has effects of its own.
         own_name = f"{taken.leg}:{name}" if taken.leg else name
-        guard = _Guard(self._backend, taken, own_name, f"{self._instance_id}/{taken.lane}:{taken.hand}")
+        owner = f"{self._instance_id}/{taken.lane}:{taken.hand}/{next(self._calls)}"
+        guard = _Guard(self._backend, taken, own_name, owner)
         while True:
             answer = await self._ask(guard)
             if answer.state == "stale":

@@ -151,6 +151,25 @@ async def test_what_the_function_raises_comes_out_and_leaves_the_guard_free() ->
     assert len(calls) == 2
 
 
+async def test_two_calls_of_one_run_are_one_effect() -> None:
+    bank = Bank()
+    bank.open.clear()
+    agent = Agent("clerk")
+
+    @agent.capability("refund")
+    async def refund(ctx: Context) -> list[int]:
+        bookings = await asyncio.gather(*(ctx.once("book", bank.book, ctx.key) for _ in range(2)))
+        return [booking.number for booking in bookings]
+
+    async with TestReach(agent) as bus:
+        handle = await bus.send("refund")
+        await bus.advance(1)
+        bank.open.set()
+        await bus.advance(1)
+        assert (await handle.receipt(0)).output == [1, 1]
+    assert len(bank.booked) == 1
+
+
 async def test_a_plain_function_runs_in_a_thread_and_a_lambda_may_return_a_coroutine() -> None:
     bank = Bank()
     agent = Agent("clerk")
