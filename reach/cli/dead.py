@@ -11,6 +11,8 @@ import msgspec
 from reach.backend import Backend, open_backend
 from reach.cli import edge
 from reach.delivery.dead_letters import DeadLetter, DeadLetters
+from reach.envelope.rules import check_pattern
+from reach.errors import EnvelopeError
 from reach.ids import stream_id
 
 _UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -83,14 +85,14 @@ def requeue(names: tuple[str, ...], everything: bool, target: str | None, redis_
     """Send letters once more, with new deadlines; NAMES are entry ids or msg_ids. Safe to run twice."""
 
     async def send() -> int:
+        if target is not None:
+            check_pattern(target)
         async with _opened(redis_url, env) as backend:
             letters = DeadLetters(backend)
             found, missing = await _named(letters, names, everything)
-            for letter in found:
-                sent = await letters.requeue(letter, target=target)
-                edge.data(f"{letter.id} {sent.msg_id} {sent.round}")
+            problems = [await _sent(letters, letter, target) for letter in found]
             await edge.complain_if_nobody_serves(backend, redis_url, env)
-            return max([edge.OK, *map(_missing, missing)])
+            return max([edge.OK, *problems, *map(_missing, missing)])
 
     return edge.run(send())
 
@@ -133,6 +135,17 @@ async def _named(letters: DeadLetters, names: tuple[str, ...], everything: bool)
     found = [letter async for letter in letters.list(ALL) if everything or {letter.id, letter.msg_id} & set(names)]
     known = {name for letter in found for name in (letter.id, letter.msg_id)}
     return found, [name for name in names if name not in known]
+
+
+async def _sent(letters: DeadLetters, letter: DeadLetter, target: str | None) -> int:
+    """Requeue one. Junk stays where it is, and holds up nothing that lies behind it."""
+    try:
+        sent = await letters.requeue(letter, target=target)
+    except EnvelopeError as error:
+        edge.say(f"reach: {letter.id} cannot be sent: {error.message}")
+        return edge.FAILED
+    edge.data(f"{letter.id} {sent.msg_id} {sent.round}")
+    return edge.OK
 
 
 def _missing(name: str) -> int:

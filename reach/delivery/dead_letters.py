@@ -10,9 +10,16 @@ from typing import Any
 import msgspec
 
 from reach.backend.port import Backend
-from reach.envelope.codec import decode, encode
+from reach.envelope.codec import DEFAULT_MAX_BYTES, decode, encode
 from reach.envelope.message import Envelope, Target
-from reach.envelope.rules import MAX_HEADERS_BYTES, business_msg_id, check_pattern, partition_of, sender_of
+from reach.envelope.rules import (
+    MAX_HEADERS_BYTES,
+    business_msg_id,
+    check_fields,
+    check_pattern,
+    partition_of,
+    sender_of,
+)
 from reach.errors import EnvelopeError
 
 PAGE = 100
@@ -101,25 +108,32 @@ class DeadLetters:
         """Send it once more, with new deadlines and all its attempts, and take it out of the dead letters.
 
         To the same target, and after an end that was retryable, it is the next round of the same message: its sender's key, its guards
-        (`ctx.once`) and what has become of it meanwhile count. Else it is a message of its own, whose id follows from the letter and the
-        target. So it is safe to run twice, or to be cut off half-way: it is the same message again.
+        (`ctx.once`) and what has become of it meanwhile count, as long as they are remembered. Else it is a message of its own, whose id
+        follows from the letter and the target. So it is safe to run twice, or to be cut off half-way: it is the same message again.
 
         Args:
             letter: As `list` or `find` gave it.
             target: Another pattern; scope one.
 
         Raises:
-            EnvelopeError: The letter holds no envelope that could be sent, or the target is no pattern.
+            EnvelopeError: The letter holds no envelope that could be sent, or the target is no pattern. The letter stays.
             BackendError: It may or may not have been sent; requeue it again.
         """
         old = decode(letter.envelope, max_bytes=max(len(letter.envelope), 1))
-        new = msgspec.structs.replace(old, not_before=None, headers=_with_history(old, letter.attempts))
+        new = msgspec.structs.replace(old, not_before=None)
         if target is None and await self._opens_again(letter, old):
             new = msgspec.structs.replace(new, round=letter.said.round + 1)
         else:
             new = self._as_its_own(new, letter, target or _own_pattern(letter, old))
+        check_fields(new)
+        # What a router refuses is no letter any more: it must not become larger than one that was taken.
+        max_bytes = max(DEFAULT_MAX_BYTES, len(letter.envelope))
+        data = encode(_with_history(new, letter.attempts, max_bytes))
+        if len(data) > max_bytes:
+            text = f"{len(data)} bytes, at most {max_bytes}"
+            raise EnvelopeError("envelope.too_large", text, details={"bytes": len(data), "max_bytes": max_bytes})
         partition = partition_of(new.msg_id, new.order_key, self._backend.partitions)
-        await self._backend.submit(partition, new.lane, encode(new))
+        await self._backend.submit(partition, new.lane, data)
         await self._backend.drop_dead(letter.partition, [letter.id])
         return Requeued(new.msg_id, new.round)
 
@@ -176,13 +190,18 @@ def _runs(stored: bytes) -> History:
         return []
 
 
-def _with_history(envelope: Envelope, runs: History) -> dict[str, str]:
-    """The headers with the history, of which the oldest runs go where there is no room for all."""
+def _with_history(envelope: Envelope, runs: History, max_bytes: int) -> Envelope:
+    """The envelope with the history in its headers, of which the oldest runs go where there is no room for all."""
     others = {name: value for name, value in envelope.headers.items() if name != HISTORY}
+    bare = msgspec.structs.replace(envelope, headers=others)
     size = sum(len(name.encode()) + len(value.encode()) for name, value in others.items()) + len(HISTORY)
     room = min(MAX_HISTORY_BYTES, MAX_HEADERS_BYTES - size)
+    left = max_bytes - len(encode(bare))
     for start in range(len(runs)):
-        text = msgspec.json.encode(runs[start:])
-        if len(text) <= room:
-            return {**others, HISTORY: text.decode()}
-    return others
+        text = msgspec.json.encode(runs[start:]).decode()
+        header = {HISTORY: text}
+        # As it is written, with the member "headers" that may have to be written for it.
+        written_bytes = len(msgspec.json.encode({"headers": header}))
+        if len(text) <= room and written_bytes <= left:
+            return msgspec.structs.replace(bare, headers=others | header)
+    return bare

@@ -12,6 +12,7 @@ import pytest
 import redis
 
 from reach import Agent, Context, Reject
+from reach.backend.keys import KeySpace
 from reach.backend.private_server import PrivateServer
 from reach.testing import wait_until
 from tests.e2e.conftest import StartWorker
@@ -168,6 +169,17 @@ async def test_dead_letters_are_requeued_and_purged(place: str) -> None:
     assert (await call(place, "dead", "purge", "--older-than", "soon")).returncode == 2
     assert (await call(place, "dead", "purge", second["msg_id"])).stderr == b"1 purged\n"
     assert (await call(place, "dead", "ls", "-o", "json")).stdout == b"[]\n"
+
+
+async def test_a_letter_that_is_junk_stays_and_holds_up_nothing(place: str) -> None:
+    with redis.Redis.from_url(place, decode_responses=True) as raw:
+        junk = raw.xadd(KeySpace("dev").dead(0), {"m": "", "e": "junk", "r": "", "h": "[]"})
+    await call(place, "request", "breaks", "5", "--timeout", "0.75")
+    done = await call(place, "dead", "requeue", "--all", "--to", "capability:echo")
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"reach: {junk} cannot be sent: ".encode())
+    assert len(done.stdout.splitlines()) == 1
+    assert [letter["id"] for letter in json.loads((await call(place, "dead", "ls", "-o", "json")).stdout)] == [junk]
 
 
 async def test_agents_lists_who_is_there(place: str) -> None:

@@ -4,10 +4,12 @@ import asyncio
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
 from reach import Agent, Context
 from reach.delivery.dead_letters import HISTORY, DeadLetter
+from reach.envelope.codec import DEFAULT_MAX_BYTES, decode, encode
 from reach.envelope.rules import MAX_HEADERS_BYTES
 from reach.errors import BackendUnavailable, EnvelopeError
 from reach.testing import TestReach
@@ -114,8 +116,6 @@ async def test_what_failed_for_good_is_sent_as_a_message_of_its_own() -> None:
     async with TestReach(shop.agent) as bus:
         done = await bus.request(PAY, 7, key="order-1")
         envelope = next(sent for sent in bus.sent if sent.msg_id == done.msg_id)
-        from reach.envelope.codec import encode
-
         letter = DeadLetter(0, "1-1", done.msg_id, encode(envelope), b'{"status":"failed"}', b"[]")
         sent = await bus.reach.dead_letters.requeue(letter)
         assert (sent.msg_id != done.msg_id, sent.round) == (True, 1)
@@ -146,6 +146,42 @@ async def test_junk_cannot_be_requeued_and_stays(envelope: bytes) -> None:
         assert (letter.attempts, letter.said.code) == ([], "")
         with pytest.raises(EnvelopeError):
             await bus.reach.dead_letters.requeue(letter)
+
+
+async def letter_of_size(bus: TestReach, size_bytes: int) -> DeadLetter:
+    """The letter of a message that has so many bytes as an envelope."""
+    await bus.request(PAY, "", max_attempts=1)
+    small = await letter_of(bus)
+    await bus.reach.dead_letters.purge([small])
+    await bus.request(PAY, "x" * (size_bytes - len(small.envelope)), max_attempts=1)
+    letter = await letter_of(bus)
+    assert len(letter.envelope) == size_bytes
+    return letter
+
+
+@pytest.mark.parametrize("spare", [20, 100, 400])
+async def test_what_is_as_large_as_can_be_is_sent_without_its_history(spare: int) -> None:
+    """For the history a router would refuse it, and it would be lost."""
+    shop = Shop()
+    async with TestReach(shop.agent) as bus:
+        letter = await letter_of_size(bus, DEFAULT_MAX_BYTES - spare)
+        shop.broken = False
+        await bus.reach.dead_letters.requeue(letter)
+        await bus.advance(1)
+        assert len(shop.runs) == 3
+        assert (HISTORY in shop.headers) == (spare == 400)
+
+
+async def test_what_no_router_would_take_stays_a_letter() -> None:
+    shop = Shop()
+    async with TestReach(shop.agent) as bus:
+        letter = await letter_of_size(bus, DEFAULT_MAX_BYTES)
+        with pytest.raises(EnvelopeError, match=f"at most {DEFAULT_MAX_BYTES}"):
+            await bus.reach.dead_letters.requeue(letter)
+        envelope = msgspec.structs.replace(decode(letter.envelope), ttl_ms=0)
+        with pytest.raises(EnvelopeError, match="ttl_ms"):
+            await bus.reach.dead_letters.requeue(msgspec.structs.replace(letter, envelope=encode(envelope)))
+        assert await letter_of(bus) == letter
 
 
 async def test_a_target_that_is_no_pattern_is_refused_before_anything_is_done() -> None:
