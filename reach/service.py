@@ -48,6 +48,12 @@ class Interruptible(Protocol):
         ...
 
 
+def cut(scope: asyncio.Timeout) -> None:
+    """Let it run out now. Twice is once, also while it is running out: asyncio itself raises then."""
+    if not scope.expired():
+        scope.reschedule(asyncio.get_running_loop().time())
+
+
 class Wait:
     """The wait in which a service blocks, and which `end` cuts short. For one event loop."""
 
@@ -63,7 +69,7 @@ class Wait:
     def cut(self) -> None:
         """End the wait that runs now, if there is one."""
         if self._scope is not None:
-            self._scope.reschedule(asyncio.get_running_loop().time())
+            cut(self._scope)
 
     async def on(self, run: Coroutine[Any, Any, T]) -> T | None:
         """What it brings; None: it was cut short, as by a cancellation, and what it was about to bring may be lost on the way."""

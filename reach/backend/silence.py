@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 
 from reach.backend.wires import Wire
-from reach.service import Tasks
+from reach.service import Tasks, cut
 
 #: An answer is overdue after so long (a blocking read's: so long after its end), and so much later where much was sent.
 OVERDUE_MS = 400
@@ -40,7 +40,7 @@ class Exchange:
         """End it: its scope raises TimeoutError."""
         if not self.given_up:
             self.given_up = True
-            self._scope.reschedule(asyncio.get_running_loop().time())
+            cut(self._scope)
 
     def close(self) -> None:
         """It has ended."""

@@ -21,7 +21,7 @@ from reach.sdk.membership import Membership
 from reach.sdk.outcome import text_of
 from reach.sdk.places import Place
 from reach.sdk.runs import Runs
-from reach.service import Report, Service, Supervisor, until_open
+from reach.service import Report, Service, Supervisor, cut, until_open
 
 log = event_log("reach.agent")
 
@@ -284,7 +284,7 @@ class Taking:
     def interrupt(self) -> None:
         """Do not wait at the bell any longer. A take that is under way ends by itself: what it brings must not be lost."""
         if self._bell is not None:
-            self._bell.reschedule(asyncio.get_running_loop().time())
+            cut(self._bell)
 
     async def ended(self, ms: int) -> None:
         """Wait until no take is under way, at most `ms` of real time: what it waits for is a socket."""

@@ -6,6 +6,8 @@ import signal
 import threading
 from collections.abc import Iterator
 
+from reach.service import cut
+
 
 class Stop:
     """That somebody wants an end: SIGTERM or SIGINT, where this is the main thread. A second signal has its old meaning."""
@@ -19,7 +21,7 @@ class Stop:
         """Want it."""
         self.event.set()
         if self._scope is not None:
-            self._scope.reschedule(self._loop.time())
+            cut(self._scope)
 
     @contextlib.contextmanager
     def interrupting(self, scope: asyncio.Timeout) -> Iterator[None]:

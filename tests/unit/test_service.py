@@ -296,6 +296,15 @@ async def test_a_service_that_only_waits_is_interrupted_and_not_cut_off() -> Non
     assert service.brought == [None, None]
 
 
+async def test_a_wait_that_is_running_out_can_be_cut_again() -> None:
+    wait = Wait()
+    waiting = asyncio.create_task(wait.on(asyncio.Event().wait()))
+    while not waiting.done():
+        wait.cut()
+        await asyncio.sleep(0)
+    assert await waiting is None
+
+
 async def test_a_wait_brings_what_it_waits_for_and_raises_what_that_raises() -> None:
     wait = Wait()
 
