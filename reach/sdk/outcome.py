@@ -176,6 +176,6 @@ def _shortened(details: dict[str, Any]) -> dict[str, Any]:
 
 def _word(value: str | float) -> str:
     try:
-        return plain(repr(value))[:MAX_DETAIL_CHARS]
+        return plain(str(value))[:MAX_DETAIL_CHARS]
     except ValueError:  # an int with more digits than Python writes
         return f"(a {type(value).__name__} that is too long)"

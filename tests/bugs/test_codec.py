@@ -68,7 +68,7 @@ async def test_B097_the_sdk_writes_no_such_number_and_its_agent_goes_on(redis_ur
         assert (receipt.status, receipt.code) == ("failed", "handler.error")
         assert await reach.ask("tell") == "payload.invalid"
         receipt = await reach.request("reject")
-        assert (receipt.code, receipt.details) == ("handler.rejected", {"share": "nan", "reject": "'no'"})
+        assert (receipt.code, receipt.details) == ("handler.rejected", {"share": "nan", "reject": "no"})
         # Legal JSON that no float holds is carried as it is; a handler that takes anything reads it as Python does.
         assert await reach.ask("make", msgspec.Raw(b"[1e400]")) == [True]
         assert bytes(await reach.ask("echo_raw", msgspec.Raw(b"[1e400]"), returns=msgspec.Raw)) == b"[1e400]"

@@ -266,9 +266,9 @@ def test_a_rejection_keeps_its_own_code_and_details() -> None:
 def test_details_that_cannot_be_written_cost_nothing_else() -> None:
     answer, _ = raised(Reject("x", "y", thing=object()), host="h")
     assert core(answer)["code"] == "handler.rejected"
-    assert core(answer)["details"] == {"reject": "'x'"}
+    assert core(answer)["details"] == {"reject": "x"}
     answer, _ = raised(Reject("x", "y", rate=math.nan, order="\ud800"), host="h")
-    assert core(answer)["details"] == {"reject": "'x'", "rate": "nan", "order": "'\\ud800'"}
+    assert core(answer)["details"] == {"reject": "x", "rate": "nan", "order": "?"}
 
 
 def test_details_may_have_any_name() -> None:
@@ -294,7 +294,7 @@ UNREADABLE = {
 def test_details_that_nobody_could_read_are_shortened(value: object) -> None:
     answer, _ = raised(Reject("no", "why", more=value, **{f"n{number}": number for number in range(100)}), host="h")
     said = core(answer)
-    assert said["details"]["reject"] == "'no'"
+    assert said["details"]["reject"] == "no"
     assert len(answer.details.encode()) < MAX_DETAILS_BYTES
     assert said["error_message"] == "why"
 
