@@ -106,6 +106,9 @@ class Context(Sending):
         another one's effect is under way waits for it. An effect that has begun goes on to its end although its run is cancelled or
         overdue, so that the next run knows what came of it. What `function` raises comes out of here and leaves the guard free.
 
+        The result is kept as long as the record of the message and ten minutes more. A run that comes later, of a dead letter that was
+        requeued the next day, makes the effect again.
+
         It cannot promise that the effect happens only once: where a process dies, or is out of Redis's reach for 15 s, between the effect
         and its keeping, the next run makes it again. So give the other side a key of yours as well where it takes one (`ctx.key`),
         and let `function` do one thing. After an error, too, only `function` knows whether something has happened.
