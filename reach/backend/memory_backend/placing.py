@@ -13,6 +13,7 @@ from reach.backend.memory_backend.closing import (
 )
 from reach.backend.memory_backend.partition import LARGE_BYTES, Partition
 from reach.backend.memory_backend.store import MessageRecord
+from reach.backend.memory_backend.ticking import LEASE_MS
 from reach.backend.steps import Plan
 from reach.envelope.ledger import Head, Leg, LegState
 from reach.errors import BackendError
@@ -79,9 +80,8 @@ def _deliver(
         settled=False,
         instance="",
     )
-    part.arm(
-        msg_id, record, number, part.now_ms + min(head.network_ms, 15_000)
-    )  # somebody may have it by then, and die
+    # Not after a lease: somebody may have it by then, and die.
+    part.arm(msg_id, record, number, part.now_ms + min(head.network_ms, LEASE_MS))
     return hand
 
 
