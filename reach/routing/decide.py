@@ -86,16 +86,17 @@ def decide(
     if leg is not None and leg.state not in {LegState.RETURNED, LegState.WAITING}:
         return Choice((Stay(),))
     fixed = _without_looking(message, leg, now_ms, retry)
+    if message.scope == "all" and leg is None and not isinstance(fixed, Finish):
+        choice = _fan_out(message, by, view)
+        return choice if fixed is None else _put_off(choice, fixed)
     if fixed is not None:
         return Choice((fixed,))
-    if message.scope == "all" and leg is None:
-        return _fan_out(message, by, view)
     if message.scope == "all" and leg is not None and leg.agent:
         return _same(message, leg, by, view)
     return _one(message, leg, by, view, elsewhere=retry.elsewhere)
 
 
-def _without_looking(message: Message, leg: Leg | None, now_ms: int, retry: Comeback) -> Step | None:
+def _without_looking(message: Message, leg: Leg | None, now_ms: int, retry: Comeback) -> Finish | Delay | None:
     """What is settled before anybody is looked for: the end of retrying or of time, and the waits. None: look for somebody."""
     if leg is not None and leg.state is LegState.RETURNED:
         if retry.ends:
@@ -143,6 +144,14 @@ def _fan_out(message: Message, by: Chooser, view: View) -> Choice:
         for agent in chosen
     ]
     return _choice(steps, message, chosen, _why(strategy, sifted, chosen))
+
+
+def _put_off(choice: Choice, until: Delay) -> Choice:
+    """A broadcast that is not to start yet has its legs from the first: one leg that waited for all would go to a single agent."""
+    steps = tuple(
+        Delay(until.wait_ms, step.agent) if isinstance(step, Deliver | Delay) else step for step in choice.steps
+    )
+    return msgspec.structs.replace(choice, steps=steps)
 
 
 def _same(message: Message, leg: Leg, by: Chooser, view: View) -> Choice:

@@ -20,7 +20,8 @@ class Options(TypedDict, total=False):
     nothing, unless it had ended retryable: then it runs anew, as the next round of the same message. correlation_id: the conversation.
     priority: 1 to 10, 5. max_attempts: one run and so many less one retries, 6. headers: text to text, carried untouched.
     delay: it is handed over no earlier than so long after now, by the clock of Redis, at most seven days; or not_before: no earlier than
-    that moment, an aware datetime or Unix seconds. Every timeout counts from then; until then it can be cancelled as any other.
+    that moment, an aware datetime or Unix seconds. Every timeout counts from then; until then it can be cancelled as any other. With
+    scope "all" it goes to those who fit when it is sent.
     """
 
     type: str

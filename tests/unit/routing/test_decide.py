@@ -291,6 +291,13 @@ def test_no_setting_allows_more_legs_than_one_step_can_write(
     assert (end.code, end.details) == ("target.too_many", {"matched": 3, "max_fanout": 2})
 
 
+def test_a_broadcast_that_is_not_to_start_yet_has_its_legs(index: CapabilityIndex) -> None:
+    silence(index, "b")
+    later = to_all(start_at_ms=NOW + 700, first_at_ms=NOW + 9_000, total_at_ms=NOW + 9_000)
+    assert decide(later, None, chooser(index), NOW).steps == (Delay(700, "a"), Delay(700, "b"), Delay(700, "c"))
+    assert decide(later, None, chooser(), NOW).steps == (Delay(700),)
+
+
 def test_a_large_broadcast_tells_only_twenty_candidates() -> None:
     index = CapabilityIndex()
     for at in range(50):

@@ -67,6 +67,49 @@ async def test_request_waits_for_it_and_every_timeout_counts_from_then() -> None
         assert (await nobody.receipt(0)).code == "route.not_found"
 
 
+async def test_a_broadcast_goes_to_all_who_were_there_when_it_was_sent() -> None:
+    runs: list[tuple[str, int]] = []
+    buses: list[TestReach] = []
+
+    def member(name: str) -> Agent:
+        agent = Agent(name, groups=("crew",))
+
+        @agent.on("shift.ends")
+        async def ends() -> None:
+            runs.append((name, buses[0].clock.wall_ms()))
+
+        return agent
+
+    one, two, gone = member("one"), member("two"), member("gone")
+    async with TestReach(one, two, gone) as bus:
+        buses.append(bus)
+        start_ms = bus.clock.wall_ms()
+        handle = await bus.send("group:crew", type="shift.ends", scope="all", delay=90)
+        await bus.advance(1)
+        assert len((await handle.status()).legs) == 3
+        await bus.kill(gone)
+        await bus.start(member("late"))
+        await bus.advance(100)
+        codes = {receipt.target_agent: receipt.code for receipt in await handle.receipts(0)}
+    assert codes == {"one": "ok", "two": "ok", "gone": "agent.lost"}
+    assert sorted(name for name, _ in runs) == ["one", "two"]
+    assert all(90_000 <= at_ms - start_ms < 91_500 for _, at_ms in runs)
+
+
+async def test_a_broadcast_for_nobody_waits_as_one_leg_for_who_comes() -> None:
+    runs: list[int] = []
+    buses: list[TestReach] = []
+    async with TestReach() as bus:
+        buses.append(bus)
+        start_ms = bus.clock.wall_ms()
+        handle = await bus.send("capability:ring", 7, scope="all", delay=90)
+        await bus.advance(5)
+        await bus.start(clock_agent(runs, buses))
+        await bus.advance(100)
+        assert [receipt.output for receipt in await handle.receipts(0)] == [7]
+    assert [90_000 <= at_ms - start_ms < 91_500 for at_ms in runs] == [True]
+
+
 async def test_it_outlives_its_sender() -> None:
     """What is to happen later was accepted, and is nobody's any more but the ledger's."""
     runs: list[int] = []
