@@ -91,7 +91,7 @@ async def test_B109_what_may_be_written_can_be_read_by_its_caller(redis_url: str
         receipt = await reach.request("output", MAX_OUTPUT_BYTES + 1)
         assert (receipt.status, receipt.code) == ("failed", "handler.error")
         receipt = await reach.request("details", 100_000)
-        assert (receipt.status, receipt.code, receipt.details["reject"]) == ("failed", "handler.rejected", "'big'")
+        assert (receipt.status, receipt.code, receipt.details["reject"]) == ("failed", "handler.rejected", "big")
         receipt = await reach.request("tell", DEFAULT_MAX_BYTES, max_attempts=1)
         assert (receipt.code, receipt.details["cause"]) == ("handler.error", "payload.invalid")
         receipt = await reach.request("output", "x" * DEFAULT_MAX_BYTES)
