@@ -322,7 +322,8 @@ class Router:
         except BackendError as error:
             result = RouteResult("error", error=str(error))
         if result.verdict == "error":
-            self._log.error("not even buried", entry=case.entry.id, error=result.error)
+            # Of each: this line is all that is left of it.
+            self._log.error("not even buried", of=case.entry.id, entry=case.entry.id, error=result.error)
             await self._backend.finish_work(partition, [case.entry])
         self._trail.buried(burial, reason)
 

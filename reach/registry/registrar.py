@@ -94,7 +94,7 @@ class Registrar:
             entries = await self._backend.read_control(self._worker, 0)
         for entry_id, data in entries:
             if entry_id == culprit:  # it brought the last run down, and would stop all others for ever
-                self._log.error("given up", entry=entry_id)
+                self._log.error("given up", of=entry_id, entry=entry_id)
                 await self._backend.finish_control(entry_id)
                 counts["given_up"] = 1
                 continue

@@ -166,8 +166,11 @@ async def test_an_error_in_one_decision_buries_that_one_only(bench: Bench) -> No
     assert good not in await bench.dead()
 
 
-async def test_what_cannot_even_be_buried_is_acknowledged(bench: Bench) -> None:
-    await bench.send()
+async def test_what_cannot_even_be_buried_is_acknowledged_and_each_is_told(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(3):
+        await bench.send()
 
     def fault(_: Sequence[Decision]) -> list[RouteResult] | None:
         raise ScriptFailed("broken for good")
@@ -175,6 +178,7 @@ async def test_what_cannot_even_be_buried_is_acknowledged(bench: Bench) -> None:
     bench.backend.fault = fault
     await bench.router.run_once()
     assert bench.waiting_entries() == 0
+    assert len({record.__dict__["entry"] for record in caplog.records if "not even buried" in record.message}) == 3
 
 
 async def test_redis_away_leaves_all_pending_and_the_next_run_serves_it(bench: Bench) -> None:
