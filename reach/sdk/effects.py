@@ -118,7 +118,11 @@ class Effects:
             raise asyncio.CancelledError("the agent has stopped")
         effect.add_done_callback(lambda _: self._on_end())
         # A run that is cancelled waits no longer. Its effect goes on: a guess whether it happened is what the guard is there to spare us.
-        stored, error = await asyncio.shield(effect)
+        try:
+            stored, error = await asyncio.shield(effect)
+        except asyncio.CancelledError:
+            effect.add_done_callback(lambda ended: _tell(ended, guard))
+            raise
         if error is not None:
             raise error
         return _read(stored, kind)
@@ -186,6 +190,13 @@ class Effects:
             if not ended:
                 log.warning("effect made twice", extra=guard.told)
             return
+
+
+def _tell(effect: asyncio.Task[tuple[bytes, BaseException | None]], guard: _Guard) -> None:
+    """What it raised, when its run has gone and nobody else would hear of it."""
+    error = None if effect.cancelled() or effect.exception() is not None else effect.result()[1]
+    if error is not None:
+        log.warning("effect failed", extra=guard.told, exc_info=error)
 
 
 def _kind_of(function: Callable[..., Any]) -> Any:

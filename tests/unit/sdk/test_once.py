@@ -112,6 +112,35 @@ async def test_a_slow_effect_ends_although_its_run_is_overdue_and_the_next_run_w
     assert len(bank.booked) == 1
 
 
+async def test_what_an_effect_raises_when_nobody_waits_for_it_any_more_is_told(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    go = asyncio.Event()
+    calls: list[int] = []
+    agent = Agent("clerk", max_process=10)
+
+    async def book() -> int:
+        calls.append(1)
+        await go.wait()
+        if len(calls) == 1:
+            raise ConnectionError("refused")
+        return 7
+
+    @agent.capability("refund")
+    async def refund(ctx: Context) -> Any:
+        return await ctx.once("book", book)
+
+    async with TestReach(agent) as bus:
+        handle = await bus.send("refund", timeout=60)
+        await bus.advance(14)  # overdue at 10
+        go.set()
+        await bus.advance(2)
+        assert (await handle.receipt(0)).output == 7, "the guard is free for the next run"
+    (record,) = [record for record in caplog.records if record.message.startswith("effect failed")]
+    assert record.exc_info is not None
+    assert isinstance(record.exc_info[1], ConnectionError)
+
+
 async def test_the_guard_of_the_dead_is_free_when_his_lease_is_over() -> None:
     bank, seen = Bank(), list[Any]()
     bank.open.clear()
