@@ -140,7 +140,7 @@ class Streams:
                 raise
             await self.heal((key,), "")
             return False
-        return bool(last) and ids.stream_id(last[0][0]) < ids.stream_id(cursor)
+        return bool(last) and cursor != "$" and ids.stream_id(last[0][0]) < ids.stream_id(cursor)
 
     async def own(self, key: str, group: str, consumer: str, page: int = 200) -> list[Entry]:
         """Everything that is pending to this consumer, also entries whose body is gone."""
