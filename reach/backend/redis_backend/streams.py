@@ -182,10 +182,10 @@ class Streams:
 
     async def whole(self, key: str, group: str, entries: Sequence[Entry]) -> list[Entry]:
         """Those that have a body. The others are acknowledged, else they would come again for ever, and told: somebody deleted work."""
-        lost = [entry.id for entry in entries if entry.fields is None]
-        if lost:
-            self._log.warning("bodies lost", of=key, stream=key, count=len(lost), first=lost[0])
-            await self.discard(key, group, lost)
+        empty = [entry.id for entry in entries if entry.fields is None]
+        if empty:
+            self._log.warning("bodies lost", of=key, stream=key, count=len(empty), first=empty[0])
+            await self.discard(key, group, empty)
         return [entry for entry in entries if entry.fields is not None]
 
     async def discard(self, key: str, group: str, ids: Sequence[str]) -> None:
