@@ -145,6 +145,8 @@ async def _sent(letters: DeadLetters, letter: DeadLetter, target: str | None) ->
         edge.say(f"reach: {letter.id} cannot be sent: {error.message}")
         return edge.FAILED
     edge.data(f"{letter.id} {sent.msg_id} {sent.round}")
+    if not sent.remembered:
+        edge.say(f"reach: {letter.id} goes on without its guards (ctx.once): an effect that was made may be made again")
     return edge.OK
 
 

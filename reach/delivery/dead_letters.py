@@ -74,6 +74,8 @@ class Requeued(msgspec.Struct, frozen=True):
 
     msg_id: str
     round: int
+    remembered: bool
+    """False: it is a message of its own, or the ledger had forgotten it and the guards of `ctx.once` with it: effects may be made again."""
 
 
 class DeadLetters:
@@ -121,7 +123,10 @@ class DeadLetters:
         """
         old = decode(letter.envelope, max_bytes=max(len(letter.envelope), 1))
         new = msgspec.structs.replace(old, not_before=None)
-        if target is None and await self._opens_again(letter, old):
+        remembered = await self._backend.inspect(letter.partition, letter.msg_id) is not None
+        # A broadcast that is forgotten would go to those again, too, whose leg was a success.
+        opens = letter.said.status == "retryable" and (remembered or old.target.scope == "one")
+        if target is None and opens:
             new = msgspec.structs.replace(new, round=letter.said.round + 1)
         else:
             new = self._as_its_own(new, letter, target or _own_pattern(letter, old))
@@ -135,15 +140,7 @@ class DeadLetters:
         partition = partition_of(new.msg_id, new.order_key, self._backend.partitions)
         await self._backend.submit(partition, new.lane, data)
         await self._backend.drop_dead(letter.partition, [letter.id])
-        return Requeued(new.msg_id, new.round)
-
-    async def _opens_again(self, letter: DeadLetter, envelope: Envelope) -> bool:
-        """Whether the next round does it. A broadcast that is forgotten would go to those again, too, whose leg was a success."""
-        if letter.said.status != "retryable":
-            return False
-        return (
-            envelope.target.scope == "one" or await self._backend.inspect(letter.partition, letter.msg_id) is not None
-        )
+        return Requeued(new.msg_id, new.round, new.round > 1 and remembered)
 
     def _as_its_own(self, envelope: Envelope, letter: DeadLetter, pattern: str) -> Envelope:
         check_pattern(pattern)

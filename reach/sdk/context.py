@@ -109,9 +109,12 @@ class Context(Sending):
         The result is kept as long as the record of the message and ten minutes more. A run that comes later, of a dead letter that was
         requeued the next day, makes the effect again.
 
-        It cannot promise that the effect happens only once: where a process dies, or is out of Redis's reach for 15 s, between the effect
-        and its keeping, the next run makes it again. So give the other side a key of yours as well where it takes one (`ctx.key`),
-        and let `function` do one thing. After an error, too, only `function` knows whether something has happened.
+        Only an `async def` handler can call it: in a plain `def` nothing awaits it.
+
+        It cannot promise that the effect happens only once: where a process dies, is stopped before the effect is over (it has the grace
+        of the stop), or is out of Redis's reach for 15 s, between the effect and its keeping, the next run makes it again. So give the
+        other side a key of yours as well where it takes one (`ctx.key`), and let `function` do one thing. After an error, too, only
+        `function` knows whether something has happened.
 
         Args:
             name: Of this effect, 1 to 64 of A-Z a-z 0-9 . _ -; unique within the message. In a broadcast each agent has its own.

@@ -16,7 +16,7 @@ from reach.backend.port import Backend
 from reach.backend.steps import Guard, Taken
 from reach.clock import Clock
 from reach.errors import BackendError
-from reach.log import event_log
+from reach.log import PacedLog, event_log
 from reach.sdk.bodies import BodyError, check_readable, decode_body, encode_body
 from reach.sdk.outcome import Reject
 from reach.sdk.threads import in_thread, is_async
@@ -74,6 +74,7 @@ class Effects:
         self._instance_id = instance_id
         self._calls = itertools.count(1)
         self._on_end = on_end
+        self._log = PacedLog(log, clock)
         self._tasks = Tasks()
         self._keepers = Tasks()
         self._threads: set[asyncio.Future[Any]] = set()
@@ -140,21 +141,23 @@ class Effects:
     async def _make(
         self, guard: _Guard, function: Callable[..., Any], args: tuple[Any, ...]
     ) -> tuple[bytes, BaseException | None]:
-        keeping = self._keepers.start(self._keep(guard), "keep a guard")
+        renewing = asyncio.Lock()
+        keeping = self._keepers.start(self._keep(guard, renewing), "keep a guard")
+        stored, problem = b"", None
         try:
-            value = await self._call(function, args)
-        except asyncio.CancelledError:
-            raise  # cut off in the middle: whether it happened nobody knows, and the lease must end by itself
-        except BaseException as error:  # noqa: BLE001 - the user's function: what it raises goes to the handler
-            await self._end(guard, b"")
-            return b"", error
-        else:
-            stored = _written(value)
-            await self._end(guard, stored)
-            return stored, None
+            stored = _written(await self._call(function, args))
+        except BaseException as error:  # the user's function: what it raises goes to the handler
+            task = asyncio.current_task()
+            if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+                raise  # cut off in the middle: whether it happened nobody knows, and the lease must end by itself
+            problem = error
         finally:
-            if keeping is not None:
-                keeping.cancel()
+            # Not while a renewal is under way: after the end it would set a guard that was freed anew.
+            async with renewing:
+                if keeping is not None:
+                    keeping.cancel()
+        await self._end(guard, stored)
+        return stored, problem
 
     async def _call(self, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         if is_async(function):
@@ -166,24 +169,26 @@ class Effects:
         self._threads.add(thread)
         thread.add_done_callback(self._threads.discard)
 
-    async def _keep(self, guard: _Guard) -> None:
+    async def _keep(self, guard: _Guard, renewing: asyncio.Lock) -> None:
         while True:
             await self._clock.sleep(RENEW_MS)
-            try:
-                await guard.take()
-            except BackendError as error:
-                log.info("guard not renewed", extra={**guard.told, "error": error.code})
+            async with renewing:
+                try:
+                    await guard.take()
+                except BackendError as error:
+                    self._log.info("guard not renewed", of=guard, **guard.told, error=error.code)
 
     async def _end(self, guard: _Guard, stored: bytes) -> None:
-        """Write it down, and try for a lease while Redis is away: the effect has happened, and only here is it known."""
-        end_ms, pause_ms = self._clock.monotonic_ms() + LEASE_MS, 100
+        """Write it down, however long Redis is away: the effect has happened, and only here is it known."""
+        pause_ms = 100
         while True:
             try:
                 ended = await guard.end(stored)
             except BackendError as error:
-                if not error.retryable or self._clock.monotonic_ms() >= end_ms:
+                if not error.retryable:
                     log.exception("effect not written down", extra=guard.told)
                     return
+                self._log.warning("effect not written down yet", of=guard.owner, **guard.told, error=error.code)
                 await self._clock.sleep(pause_ms)
                 pause_ms = min(2 * pause_ms, 2_000)
                 continue

@@ -126,6 +126,11 @@ class Runs:
         return sum(self._outcomes) / len(self._outcomes) if self._outcomes else None
 
     @property
+    def effects(self) -> int:
+        """How many guarded effects are under way, some of runs that are over."""
+        return len(self._effects)
+
+    @property
     def threads(self) -> int:
         """How many handlers and effects run in threads."""
         handlers = sum(run.busy is not None and not run.busy.done() for run in self._runs.values())

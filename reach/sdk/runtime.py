@@ -158,7 +158,8 @@ class AgentRun:
         self._taking.interrupt()
         await self._taking.ended(CUT_OFF_MS)
         if not await self.runs.wait_empty(grace_ms):
-            log.warning("cut off", extra={"agent": self.registration.agent_id, "running": len(self.runs)})
+            told = {"running": len(self.runs), "effects": self.runs.effects}
+            log.warning("cut off", extra={"agent": self.registration.agent_id, **told})
             self.runs.hand_back_all()
             await self.runs.wait_empty(CUT_OFF_MS)
         await self._end()

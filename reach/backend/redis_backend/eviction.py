@@ -27,9 +27,9 @@ class Eviction:
         """
         policy = facts.get("maxmemory_policy", SAFE)
         if policy not in (SAFE, self._policy):
-            log.warning("evicting_policy", extra={"maxmemory_policy": policy})
+            log.warning("evicting policy", extra={"maxmemory_policy": policy})
         self._policy = policy
         evicted = ids.count_of(facts.get("evicted_keys", "").encode())
         if evicted is not None and self._evicted is not None and evicted > self._evicted:
-            log.error("keys_evicted", extra={"count": evicted - self._evicted, "maxmemory_policy": policy})
+            log.error("keys evicted", extra={"count": evicted - self._evicted, "maxmemory_policy": policy})
         self._evicted = evicted

@@ -207,7 +207,7 @@ class Streams:
             self._healed_at_ms[key] = now_ms
             # One that was never read is only new.
             if key in self._seen:
-                self._log.warning("stream_lost", of=key, stream=key, group=group)
+                self._log.warning("stream lost", of=key, stream=key, group=group)
         for reply in await self._link.run_each(script("heal_key"), [(key, "stream", group) for key in keys]):
             if isinstance(reply, BackendError):
                 raise reply

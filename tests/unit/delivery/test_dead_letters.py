@@ -51,7 +51,7 @@ async def test_a_letter_goes_on_as_the_next_round_of_its_message() -> None:
         assert [(run["attempt"], run["code"]) for run in letter.attempts] == [(1, "handler.error")]
         shop.broken = False
         sent = await bus.reach.dead_letters.requeue(letter)
-        assert (sent.msg_id, sent.round) == (first.msg_id, 2)
+        assert (sent.msg_id, sent.round, sent.remembered) == (first.msg_id, 2, True)
         await bus.advance(1)
         assert shop.runs == [("order-1", 7)] * 2
         assert len(shop.effects) == 1, "its guards are kept"
@@ -87,7 +87,7 @@ async def test_what_dies_again_keeps_its_history() -> None:
             await bus.advance(1)
             assert len((await letter_of(bus)).attempts) == lives
         await bus.advance(3_600)  # the record is forgotten; the letter is not
-        await bus.reach.dead_letters.requeue(await letter_of(bus))
+        assert not (await bus.reach.dead_letters.requeue(await letter_of(bus))).remembered
         await bus.advance(1)
         letter = await letter_of(bus)
         assert [run["agent"] for run in letter.attempts] == ["payer"] * 4
@@ -101,7 +101,7 @@ async def test_another_target_is_a_message_of_its_own() -> None:
         first = await bus.request(PAY, 7, key="order-1", max_attempts=1)
         letter = await letter_of(bus)
         sent = await bus.reach.dead_letters.requeue(letter, target="capability:transfer")
-        assert sent.msg_id != first.msg_id
+        assert (sent.msg_id != first.msg_id, sent.remembered) == (True, False)
         assert await bus.reach.dead_letters.requeue(letter, target="capability:transfer") == sent
         await bus.advance(1)
         assert other.runs == [("order-1", 7)]
