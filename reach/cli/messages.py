@@ -11,6 +11,7 @@ from reach.cli import edge
 from reach.envelope.codec import DEFAULT_MAX_BYTES
 from reach.envelope.receipt import Status
 from reach.sdk.client import Reach
+from reach.sdk.durations import to_ms
 from reach.sdk.options import Options
 from reach.sdk.receipts import Receipt
 
@@ -22,6 +23,31 @@ SENDER = "reach-cli"
 MAX_BODY_BYTES = 16 * DEFAULT_MAX_BYTES
 
 
+class Seconds(click.ParamType[float]):
+    """Seconds as the client takes them: what it would refuse is wrong usage.
+
+    Args:
+        least: The shortest, in ms.
+    """
+
+    name = "seconds"
+
+    def __init__(self, least: int) -> None:
+        self.least = least
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The number, in seconds."""
+        try:
+            seconds = float(value)
+        except ValueError:
+            self.fail(f"{value!r} is no number of seconds", param, ctx)
+        try:
+            to_ms(seconds, str(value), least=self.least)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+        return seconds
+
+
 def with_message(command: edge.Command) -> edge.Command:
     """Target, body and what a message may say."""
     for add in reversed(
@@ -30,20 +56,18 @@ def with_message(command: edge.Command) -> edge.Command:
             click.argument("body", required=False),
             click.option("--type", "type_", default="request", show_default=True, help="The message type."),
             click.option("--schema", help="The schema of the body, as refund.request.v1."),
-            click.option(
-                "--timeout", type=click.FloatRange(min=0.001), metavar="SECONDS", help="How long to wait for the end."
-            ),
+            click.option("--timeout", type=Seconds(least=1), metavar="SECONDS", help="How long to wait for the end."),
             click.option(
                 "--ttl",
-                type=click.FloatRange(min=0.001),
+                type=Seconds(least=1),
                 metavar="SECONDS",
                 help="How long the first hand-over may take.",
             ),
             click.option(
                 "--delay",
-                type=click.FloatRange(min=0),
+                type=Seconds(least=0),
                 metavar="SECONDS",
-                help="Hand it over so much later; every timeout counts from then.",
+                help="Hand it over so much later, at most seven days (604800); every timeout counts from then.",
             ),
             click.option("--key", help="Your own id of this piece of work: a repeat runs nothing."),
             click.option("--priority", type=click.IntRange(1, 10), default=5, show_default=True),

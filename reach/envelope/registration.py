@@ -1,6 +1,5 @@
 """The other stored records: who is there, how it is, and how a pattern is routed (PROTOCOL, sections 6 and 13)."""
 
-import math
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
@@ -213,5 +212,5 @@ def _numbers(registration: Registration) -> Iterator[_Finding]:
 
 
 def _outside(number: float | None, least: float, most: float) -> bool:
-    """Whether it is no number from `least` to `most`; what is absent is fine, NaN is not."""
-    return number is not None and not (math.isfinite(number) and least <= number <= most)
+    """Whether it is no number from `least` to `most`; what is absent is fine, NaN is not, nor is an int too large for a float."""
+    return number is not None and not least <= number <= most

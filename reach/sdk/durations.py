@@ -20,11 +20,14 @@ def to_ms(value: Duration, name: str, *, least: int = 1) -> int:
         ValueError: No finite number, below `least` ms, or over seven days.
     """
     seconds = value.total_seconds() if isinstance(value, dt.timedelta) else value
-    if type(seconds) not in (int, float) or not math.isfinite(seconds):
+    if type(seconds) not in (int, float) or (type(seconds) is float and math.isnan(seconds)):
         raise ValueError(f"{name} is {value!r}: seconds or a timedelta is wanted")
-    ms = math.ceil(round(seconds * 1000, 6))
-    if not least <= ms <= MAX_MS:
-        raise ValueError(f"{name} is {ms} ms: at least {least} and at most {MAX_MS}")
+    # Compared before it is counted with, and not shown: an int may be too large for a float, and for a text.
+    if seconds > MAX_MS / 1000:
+        raise ValueError(f"{name} is too long: at most {MAX_MS} ms, which is seven days")
+    ms = math.ceil(round(seconds * 1000, 6)) if seconds > 0 else 0
+    if ms < least or seconds < 0:
+        raise ValueError(f"{name} is too short: at least {least} ms")
     return ms
 
 
@@ -40,10 +43,10 @@ def moment_ms(value: Moment, name: str) -> int:
                 f"{name} is {value!r}, which has no time zone: say datetime.now(UTC) + ..., or Unix seconds"
             )
         value = value.timestamp()
-    if type(value) not in (int, float) or not math.isfinite(value):
+    if type(value) not in (int, float):
         raise ValueError(f"{name} is {value!r}: Unix seconds or a datetime is wanted")
-    if not 0 <= value <= MAX_MOMENT_S:
-        raise ValueError(f"{name} is {value!r}: Unix seconds from 0 to {MAX_MOMENT_S} are wanted")
+    if not 0 <= value <= MAX_MOMENT_S:  # NaN neither; not shown, since an int may be too large for a text
+        raise ValueError(f"{name} is no moment: Unix seconds from 0 to {MAX_MOMENT_S} are wanted")
     return math.ceil(round(value * 1000, 6))
 
 

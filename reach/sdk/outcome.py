@@ -1,7 +1,7 @@
 """What a handler's end becomes: the answer that is settled. Pure."""
 
 import datetime as dt
-import math
+import sys
 from typing import Any, Generic, TypeVar, cast
 
 import msgspec
@@ -79,13 +79,13 @@ class Result(Generic[T]):
     ) -> None:
         if confidence is not None and not 0.0 <= confidence <= 1.0:
             raise ValueError(f"confidence is {confidence!r}, must be 0 to 1")
-        if cost is not None and not math.isfinite(cost):
-            raise ValueError(f"cost is {cost!r}, must be a finite number")
+        if cost is not None and not abs(cost) <= sys.float_info.max:  # NaN neither, nor an int too large for a float
+            raise ValueError("cost must be a finite number")
         if schema is not None and not is_schema(schema):
             raise ValueError(f"schema is {schema!r:.200}, must be lower-case tokens that end in .v<N>")
         self.value = value
         self.confidence = confidence
-        self.cost = cost
+        self.cost = None if cost is None else float(cost)
         self.schema = schema
 
 

@@ -12,8 +12,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from reach.backend.private_server import PrivateServer
+from reach.cli import main
 from tests.e2e.conftest import StartWorker
 from tests.e2e.plain import PlainAgent, T, Wire
 from tests.e2e.processes import Process, environ, free_port, reach, run
@@ -119,6 +121,21 @@ def test_memory_is_refused_with_a_sentence(command: tuple[str, ...]) -> None:
     for done in (reach(*command, REACH_REDIS_URL="memory://x"), run("reach_worker", REACH_REDIS_URL="memory://x")):
         assert done.returncode == 78
         assert "memory:// lives inside one process" in done.stderr.decode()
+
+
+@pytest.mark.parametrize("command", ["send", "request"])
+@pytest.mark.parametrize("option", ["--delay", "--timeout", "--ttl"])
+@pytest.mark.parametrize("seconds", ["nan", "inf", "1e300", "604801", "-1", "soon"])
+def test_seconds_that_are_none_are_wrong_usage(command: str, option: str, seconds: str) -> None:
+    done = CliRunner().invoke(main, [command, "x", option, seconds])
+    assert (done.exit_code, done.stdout) == (2, "")
+    *_, last = done.stderr.splitlines()
+    assert last.startswith(f"Error: Invalid value for '{option}': ")
+    assert "Traceback" not in done.stderr
+
+
+def test_the_help_names_the_longest_delay() -> None:
+    assert "at most seven days" in " ".join(CliRunner().invoke(main, ["send", "--help"]).stdout.split())
 
 
 def test_an_endless_body_is_not_read_to_its_end() -> None:

@@ -121,7 +121,7 @@ def test_one_problem(changes: dict[str, Any], code: str, field: str) -> None:
     assert problems(fields(**changes)) == [(code, field)]
 
 
-@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf, 10**400])
 def test_numbers_that_are_none_are_problems(number: float) -> None:
     declared = Registration(
         agent_id="a",

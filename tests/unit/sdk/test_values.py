@@ -13,7 +13,7 @@ from reach import NoRoute, Overloaded, ReachError, Receipt, Receipts, Reject, Re
 from reach.backend.steps import Answer
 from reach.envelope.receipt import ReceiptRecord
 from reach.sdk.bodies import BodyError, decode_body, encode_body
-from reach.sdk.durations import MAX_MS, maybe_ms, to_ms
+from reach.sdk.durations import MAX_MS, maybe_ms, moment_ms, to_ms
 from reach.sdk.outcome import MAX_DETAILS_BYTES, MAX_OUTPUT_BYTES, raised, succeeded, text_of
 from reach.sdk.receipts import receipt_of
 
@@ -55,10 +55,19 @@ def test_seconds_and_timedeltas_become_whole_ms(value: Any, ms: int) -> None:
     assert to_ms(value, "x") == ms
 
 
-@pytest.mark.parametrize("value", [0, -1, math.nan, math.inf, True, "1", None, MAX_MS, dt.timedelta(days=8)])
+@pytest.mark.parametrize(
+    "value",
+    [0, -1, math.nan, math.inf, 1e300, -1e308, 10**400, -(10**400), True, "1", None, MAX_MS, dt.timedelta(days=8)],
+)
 def test_what_is_no_duration_is_said_with_its_name(value: Any) -> None:
     with pytest.raises(ValueError, match="patience"):
         to_ms(value, "patience")
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, 1e300, 10**400, -(10**400)])
+def test_what_is_no_moment_is_said_with_its_name(value: Any) -> None:
+    with pytest.raises(ValueError, match="start"):
+        moment_ms(value, "start")
 
 
 def test_zero_is_a_duration_where_it_is_allowed() -> None:
@@ -211,7 +220,14 @@ def test_a_result_says_more_than_its_value() -> None:
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"confidence": 1.1}, {"confidence": math.nan}, {"cost": math.inf}, {"schema": "\ud800"}, {"schema": "x"}],
+    [
+        {"confidence": 1.1},
+        {"confidence": math.nan},
+        {"cost": math.inf},
+        {"cost": 10**400},
+        {"schema": "\ud800"},
+        {"schema": "x"},
+    ],
 )
 def test_a_result_that_says_nonsense_is_refused_where_it_is_made(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(wrong))):
