@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 
 import click
+from click.core import ParameterSource
 
 from reach import ids
 from reach.backend import open_backend
@@ -45,7 +46,10 @@ LOOK_S = 0.2
     "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="warning", show_default=True
 )
 def dev(redis_url: str | None, env: str, port: int | None, workers: int, health_port: int, log_level: str) -> int:
-    """Start a private server and workers, print the address, and wait for Ctrl-C. Nothing is kept."""
+    """Start a private server and workers, print the address, and wait for Ctrl-C. Nothing is kept.
+
+    With --redis-url or REACH_REDIS_URL the workers serve that server; none is started, and what is in it stays.
+    """
     if not ids.is_env(env):
         raise ConfigError(f"{env!r} is no env: lower-case letters, digits and dashes, at most 32")
     asked = threading.Event()
@@ -58,6 +62,10 @@ def dev(redis_url: str | None, env: str, port: int | None, workers: int, health_
             sys.stdout.flush()
             if server is not None and server.port != USUAL_PORT:
                 edge.say(f"in the other terminals: export REACH_REDIS_URL={url}")
+            if server is None:
+                source = click.get_current_context().get_parameter_source("redis_url")
+                of = "REACH_REDIS_URL" if source is ParameterSource.ENVIRONMENT else "--redis-url"
+                edge.say(f"this is the server of {of}: reach dev starts none and leaves it running")
             edge.say(f"{workers} worker(s) serve env {env} at {safe_url(url)}; Ctrl-C ends it all")
             while not asked.wait(LOOK_S):
                 if server is not None and not server.running:

@@ -116,6 +116,18 @@ def test_dev_says_in_one_line_that_a_port_is_taken_or_an_address_dead(server: Pr
     assert (dead.stdout, b"serve" in dead.stderr) == (b"", False)
 
 
+@pytest.mark.parametrize("by_option", [True, False])
+def test_dev_says_whose_server_it_uses_where_it_starts_none(server: PrivateServer, by_option: bool) -> None:
+    said, variables = (("--redis-url", server.url), {}) if by_option else ((), {"REACH_REDIS_URL": server.url})
+    with Process("reach.cli", "dev", *said, **variables) as dev:
+        assert dev.first_line() == server.url
+        dev.signal(signal.SIGTERM)
+        status, _, err = dev.wait()
+    assert status == 0
+    name = "--redis-url" if by_option else "REACH_REDIS_URL"
+    assert f"this is the server of {name}: reach dev starts none and leaves it running\n" in err
+
+
 @pytest.mark.parametrize("command", [("agents",), ("request", "x"), ("dev",), ("events",)])
 def test_memory_is_refused_with_a_sentence(command: tuple[str, ...]) -> None:
     for done in (reach(*command, REACH_REDIS_URL="memory://x"), run("reach_worker", REACH_REDIS_URL="memory://x")):
