@@ -19,6 +19,7 @@ class ServerFacts(msgspec.Struct, frozen=True, kw_only=True):
     fsync: str
     min_replicas: str
     eviction: str
+    #: for the comparison with this machine's clock alone: what else was seen has the time of its own round trip
     now_ms: int
     #: this machine's clock at the same moment
     local_ms: int
@@ -56,6 +57,8 @@ class StreamFacts(msgspec.Struct, frozen=True, kw_only=True):
     group: str = ""
     #: "" outside inboxes
     agent_id: str = ""
+    #: the server's clock when it was looked at
+    now_ms: int = 0
     has_group: bool = False
     length: int = 0
     #: the ids as (ms, number)
@@ -79,6 +82,8 @@ class Partition(msgspec.Struct, frozen=True, kw_only=True):
     inboxes: tuple[StreamFacts, ...]
     #: events and dead
     records: tuple[StreamFacts, ...]
+    #: the server's clock when due and tick were looked at
+    now_ms: int
     #: members of due whose moment is over, and the oldest of those moments
     overdue: int = 0
     overdue_since_ms: int = 0
@@ -94,6 +99,8 @@ class AgentRecords(msgspec.Struct, frozen=True, kw_only=True):
     meta: dict[str, str]
     #: (agent_id, instance_id, last beat, its JSON)
     beats: tuple[tuple[str, str, int, bytes], ...]
+    #: the server's clock when these were read
+    now_ms: int
 
 
 class KeyFacts(msgspec.Struct, frozen=True, kw_only=True):

@@ -40,6 +40,10 @@ class Asking:
                     self.denied.add(" ".join(str(word) for word in command[: 2 if command[0] in _TWO_WORDS else 1]))
         return replies
 
+    def moment_ms(self, time: Reply) -> int:
+        """What TIME answered, in Unix ms; this machine's clock where this user may not ask."""
+        return int(time[0]) * 1000 + int(time[1]) // 1000 if time else self.link.clock.wall_ms()
+
 
 _TWO_WORDS = ("CONFIG", "XINFO", "SCRIPT")
 
@@ -71,7 +75,7 @@ async def look_at_server(asking: Asking) -> ServerFacts:
         fsync=_setting(fsync),
         min_replicas=_setting(replicas),
         eviction=_setting(eviction) or facts.get("maxmemory_policy", ""),
-        now_ms=int(time[0]) * 1000 + int(time[1]) // 1000 if time else local_ms,
+        now_ms=asking.moment_ms(time) if time else local_ms,
         local_ms=local_ms,
         pings_ms=tuple(pings),
     )
@@ -109,13 +113,14 @@ def _said(error: BackendError) -> str:
 
 async def read_records(asking: Asking, keys: KeySpace) -> AgentRecords:
     """The env's registrations, policies, settings and beats."""
-    agents, routes, meta, beats, load = await asking.all(
+    agents, routes, meta, beats, load, time = await asking.all(
         [
             ["HGETALL", keys.agents()],
             ["HGETALL", keys.routes()],
             ["HGETALL", keys.meta()],
             ["ZRANGE", keys.beats(), 0, -1, "WITHSCORES"],
             ["HGETALL", keys.load()],
+            ["TIME"],
         ]
     )
     values = pairs_of(load or [])
@@ -128,4 +133,5 @@ async def read_records(asking: Asking, keys: KeySpace) -> AgentRecords:
         routes={text_of(k): v for k, v in pairs_of(routes or []).items()},
         meta={text_of(k): text_of(v) for k, v in pairs_of(meta or []).items()},
         beats=tuple(found),
+        now_ms=asking.moment_ms(time),
     )

@@ -34,9 +34,7 @@ async def look_at_env_streams(asking: Asking, keys: KeySpace) -> tuple[StreamFac
     return await _look(asking, wanted)
 
 
-async def look_at_partition(
-    asking: Asking, keys: KeySpace, partition: int, agent_ids: Iterable[str], now_ms: int
-) -> Partition:
+async def look_at_partition(asking: Asking, keys: KeySpace, partition: int, agent_ids: Iterable[str]) -> Partition:
     """Doors, inboxes of these agents, records and due of one partition."""
     doors = [StreamFacts(key=key, type="", group=GROUP_ROUTERS) for key in keys.work(partition)]
     inboxes = [
@@ -47,21 +45,22 @@ async def look_at_partition(
     records = [StreamFacts(key=key, type="") for key in (keys.events(partition), keys.dead(partition))]
     looked = await _look(asking, [*doors, *inboxes, *records])
     due = keys.due(partition)
-    overdue, oldest, tick = await asking.all(
-        [
-            ["ZCOUNT", due, "-inf", now_ms],
-            ["ZRANGEBYSCORE", due, "-inf", now_ms, "WITHSCORES", "LIMIT", 0, 1],
-            ["HMGET", keys.tick(partition), "last", "until"],
-        ]
+    # The time comes last of what it is compared with: what was written meanwhile never seems to lie in the future.
+    oldest, tick, time = await asking.all(
+        [["ZRANGE", due, 0, 0, "WITHSCORES"], ["HMGET", keys.tick(partition), "last", "until"], ["TIME"]]
     )
+    now_ms = asking.moment_ms(time)
+    oldest_ms = moment_of(oldest[1]) if oldest else 0
+    (overdue,) = await asking.all([["ZCOUNT", due, "-inf", now_ms]])
     last, until = tick or (None, None)
     return Partition(
         number=partition,
         doors=looked[: len(doors)],
         inboxes=looked[len(doors) : -len(records)],
         records=looked[-len(records) :],
+        now_ms=now_ms,
         overdue=overdue or 0,
-        overdue_since_ms=moment_of(oldest[1]) if oldest else 0,
+        overdue_since_ms=min(oldest_ms, now_ms),
         tick_last_ms=None if last is None else ids.count_of(last),
         tick_grace_until_ms=ids.count_of(until or b"") or 0,
     )
@@ -77,15 +76,19 @@ async def _look(asking: Asking, wanted: Sequence[StreamFacts]) -> tuple[StreamFa
             late_ms = HOLDER_LATE_MS if one.agent_id else WORKER_LATE_MS
             commands.append(["XINFO", "CONSUMERS", one.key, one.group])
             commands.append(["XPENDING", one.key, one.group, "IDLE", late_ms, "-", "+", MAX_STUCK])
+        commands.append(["TIME"])
     replies = iter(await asking.all(commands))
-    found = {one.key: _stream(one, [next(replies) for _ in range(4 if one.group else 2)]) for one in there}
+    found = {}
+    for one in there:
+        seen = [next(replies) for _ in range(4 if one.group else 2)]
+        found[one.key] = _stream(one, seen, asking.moment_ms(next(replies)))
     return tuple(
         found.get(one.key) or StreamFacts(key=one.key, type=kind, group=one.group, agent_id=one.agent_id)
         for one, kind in zip(wanted, types, strict=True)
     )
 
 
-def _stream(wanted: StreamFacts, replies: list[Reply]) -> StreamFacts:
+def _stream(wanted: StreamFacts, replies: list[Reply], now_ms: int) -> StreamFacts:
     info, first = {text_of(k): v for k, v in pairs_of(replies[0] or []).items()}, entries_of(replies[1])
     consumers, stuck = replies[2:] if wanted.group else (None, None)
     return StreamFacts(
@@ -93,6 +96,7 @@ def _stream(wanted: StreamFacts, replies: list[Reply]) -> StreamFacts:
         type="stream",
         group=wanted.group,
         agent_id=wanted.agent_id,
+        now_ms=now_ms,
         has_group=consumers is not None,
         length=info.get("length", 0),
         first_id=ids.stream_id(first[0].id) if first else (0, 0),

@@ -54,9 +54,7 @@ async def _look_at_all(asking: Asking, keys: KeySpace) -> Survey:
         records=records,
         keys=await look_at_keys(asking, keys, records.agents),
         env_streams=await look_at_env_streams(asking, keys),
-        partitions=tuple(
-            [await look_at_partition(asking, keys, number, looked_at, server.now_ms) for number in range(partitions)]
-        ),
+        partitions=tuple([await look_at_partition(asking, keys, number, looked_at) for number in range(partitions)]),
         agents_left_out=len(records.agents) - len(looked_at),
         denied=tuple(sorted(asking.denied)),
     )

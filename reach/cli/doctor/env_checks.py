@@ -65,7 +65,7 @@ def _reset(survey: Survey, name: str) -> str:
 def agents(survey: Survey) -> Finding:
     """Who is registered, and how each is."""
     assert survey.records is not None
-    records, now_ms = survey.records, survey.server.now_ms
+    records, now_ms = survey.records, survey.records.now_ms
     faults: list[Fault] = []
 
     def complain(name: str, problem: str) -> None:
@@ -128,7 +128,7 @@ def _ticks_unseen(survey: Survey, partition: Partition) -> bool:
     blind = "valkey_version" not in info and version_of(info.get("redis_version", "")) < (7, 2)
     if not blind and "XINFO CONSUMERS" not in survey.denied:
         return False
-    return partition.tick_last_ms is not None and survey.server.now_ms - partition.tick_last_ms < WORKER_SEEN_MS
+    return partition.tick_last_ms is not None and partition.now_ms - partition.tick_last_ms < WORKER_SEEN_MS
 
 
 def active_in(stream: StreamFacts) -> list[str]:

@@ -15,10 +15,10 @@ RUN = "reach-worker run"
 
 def lag(survey: Survey) -> Finding:
     """How much waits at the doors, and since when."""
-    now_ms, faults, waiting = survey.server.now_ms, [], 0
+    faults, waiting = [], 0
     for door in _doors(survey):
         waiting += door.length
-        age_ms = now_ms - door.first_id[0]
+        age_ms = door.now_ms - door.first_id[0]
         if door.length and age_ms >= LAG_WARN_MS:
             says = f"{door.key} has {door.length} entries, the oldest waits {spoken_ms(age_ms)}"
             faults.append(Fault("fail" if age_ms >= LAG_FAIL_MS else "warn", says, f"{RUN} (one more, or one at all)"))
@@ -33,9 +33,9 @@ def _doors(survey: Survey) -> Iterator[StreamFacts]:
 
 def due(survey: Survey) -> Finding:
     """Moments are kept: nothing that is due waits."""
-    now_ms, faults = survey.server.now_ms, []
+    faults = []
     for partition in survey.partitions:
-        late_ms = now_ms - partition.overdue_since_ms
+        late_ms = partition.now_ms - partition.overdue_since_ms
         if partition.overdue and late_ms >= OVERDUE_WARN_MS:
             says = f"partition {partition.number}: {partition.overdue} messages are overdue, the oldest by {spoken_ms(late_ms)}"
             faults.append(Fault("fail" if late_ms >= OVERDUE_FAIL_MS else "warn", says, RUN))
@@ -44,17 +44,16 @@ def due(survey: Survey) -> Finding:
 
 def tick(survey: Survey) -> Finding:
     """Somebody runs due every second, and no grace holds leases back."""
-    now_ms = survey.server.now_ms
-    faults = [fault for partition in survey.partitions if (fault := _tick_fault(partition, now_ms))]
-    ages = [now_ms - partition.tick_last_ms for partition in survey.partitions if partition.tick_last_ms is not None]
+    faults = [fault for partition in survey.partitions if (fault := _tick_fault(partition))]
+    ages = [one.now_ms - one.tick_last_ms for one in survey.partitions if one.tick_last_ms is not None]
     return judged("tick", faults, f"due ran {spoken_ms(max(0, *ages))} ago" if ages else "")
 
 
-def _tick_fault(partition: Partition, now_ms: int) -> Fault | None:
+def _tick_fault(partition: Partition) -> Fault | None:
     where = f"partition {partition.number}"
     if partition.tick_last_ms is None:
         return Fault("fail", f"{where}: due has never run: no deadline is kept", RUN)
-    age_ms = now_ms - partition.tick_last_ms
+    age_ms = partition.now_ms - partition.tick_last_ms
     if age_ms < -1_000:
         return Fault(
             "warn",
@@ -63,7 +62,7 @@ def _tick_fault(partition: Partition, now_ms: int) -> Fault | None:
         )
     if age_ms > TICK_MS:
         return Fault("fail", f"{where}: due has not run for {spoken_ms(age_ms)}: no deadline is kept", RUN)
-    grace_ms = partition.tick_grace_until_ms - now_ms
+    grace_ms = partition.tick_grace_until_ms - partition.now_ms
     if grace_ms > 0:
         return Fault("warn", f"{where}: a grace after an outage holds back leases for {spoken_ms(grace_ms)} more")
     return None
@@ -114,19 +113,19 @@ def dead(survey: Survey) -> Finding:
 
 def stream_ids(survey: Survey) -> Finding:
     """No stream has an id of the far future, which would stop all that comes after it."""
-    now_ms, faults = survey.server.now_ms, []
+    faults = []
     streams = [*survey.env_streams]
     for partition in survey.partitions:
         streams += [*partition.doors, *partition.inboxes, *partition.records]
     for stream in streams:
-        ahead_ms = stream.last_id[0] - now_ms
+        ahead_ms = stream.last_id[0] - stream.now_ms
         if ahead_ms > AHEAD_MS:
             says = f"{stream.key} has had the id {stream.last_id[0]}-{stream.last_id[1]}, {spoken_ms(ahead_ms)} ahead of the clock"
             faults.append(
                 Fault(
                     "fail",
                     says,
-                    f"{RUN} (heals it), or redis-cli XSETID {quote(stream.key)} {now_ms}-0 once it is empty",
+                    f"{RUN} (heals it), or redis-cli XSETID {quote(stream.key)} {stream.now_ms}-0 once it is empty",
                 )
             )
     return judged("ids", faults, "no entry id lies in the future")

@@ -6,6 +6,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from reach.backend.survey import ServerFacts, surveyor
+from reach.backend.survey.server_side import Asking, look_at_server
 from tests.integration.doctor.conftest import KEYS, NOBODY, TAKER, Env
 
 LANE = KEYS.inbox(0, "a", "normal")
@@ -20,6 +22,45 @@ async def test_a_healthy_env_has_nothing_but_what_its_server_lacks(env: Env) -> 
     assert {check for check, status in told.items() if status != "ok"} == {"durability"}, findings
     assert findings["workers"].says == "1 active: w1"
     assert findings["inboxes"].says == "3 lanes of 1 agents"
+
+
+LONG_MS = 90_000
+
+
+@pytest.fixture
+def long_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server is looked at so long before all the rest, as where there are very many keys between the two."""
+
+    async def look_long_ago(asking: Asking) -> ServerFacts:
+        seen = await look_at_server(asking)
+        return msgspec.structs.replace(seen, now_ms=seen.now_ms - LONG_MS, local_ms=seen.local_ms - LONG_MS)
+
+    monkeypatch.setattr(surveyor, "look_at_server", look_long_ago)
+
+
+@pytest.mark.usefixtures("long_look")
+async def test_a_look_that_takes_long_is_compared_with_the_time_of_its_end(env: Env) -> None:
+    await env.raw.xadd(DOOR, {"e": "{}"})
+    await env.raw.xadd(KEYS.control(), {"c": "{}"})
+    told = {check: finding.status for check, finding in (await env.findings()).items()}
+    assert {check for check, status in told.items() if status != "ok"} == {"durability"}, told
+
+
+@pytest.mark.parametrize(
+    ("check", "says", "break_it"),
+    [
+        ("due", "1 messages are overdue, the oldest by 60", lambda e: overdue(e, 60_000)),
+        ("lag", f"{DOOR} has 1 entries", lambda e: old_entry(e, DOOR, 40_000)),
+        ("tick", "due has not run for 10", lambda e: ticked(e, 10_000)),
+        ("agents", "a is suspect: silent for 20", lambda e: silent(e, 20_000)),
+    ],
+)
+@pytest.mark.leaves(".*", why="what it breaks is what the doctor sees")
+@pytest.mark.usefixtures("long_look")
+async def test_a_look_that_takes_long_overlooks_nothing(env: Env, check: str, says: str, break_it: Break) -> None:
+    await break_it(env)
+    finding = await env.finding(check)
+    assert says in finding.says
 
 
 async def digest(env: Env) -> Any:

@@ -71,8 +71,8 @@ def test_due_speaks_for_readers_that_cannot_be_seen(
     control = StreamFacts(key="c", type="stream", consumers=(Consumer("w1", 0, 5),))
     door = StreamFacts(key="k", type="stream", consumers=(Consumer("w1", 0, 60_000),))
     tick = None if tick_age_ms is None else 100_000 - tick_age_ms
-    partition = Partition(number=0, doors=(door,), inboxes=(), records=(), tick_last_ms=tick)
-    server = msgspec.structs.replace(FACTS, info=info, now_ms=100_000)
+    partition = Partition(number=0, doors=(door,), inboxes=(), records=(), now_ms=100_000, tick_last_ms=tick)
+    server = msgspec.structs.replace(FACTS, info=info)
     survey = Survey(server=server, env_streams=(control,), partitions=(partition,), denied=denied)
     assert workers(survey).status == status
 
