@@ -39,7 +39,8 @@ class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
     """What is to be done with one leg.
 
     deliver: append to `agent`'s inbox · delay: wait until `until_ms` · finish: end with `answer` (`dead`: and keep it as a dead letter) ·
-    move: a queued leg goes to another agent · stay: a queued leg stays where it is.
+    move: a queued leg goes to another agent (`free`: that neither counts as a move nor is bounded by their number) · stay: a queued leg
+    stays where it is.
     """
 
     act: Literal["deliver", "delay", "finish", "move", "stay"]
@@ -48,6 +49,7 @@ class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
     wait_ms: int = 0  # delay: from now, by the clock of the backend
     answer: Answer | None = None
     dead: bool = False
+    free: bool = False
 
 
 class Send(msgspec.Struct, frozen=True):

@@ -299,7 +299,9 @@ class Judge:
     def _plan(self, step: Step, leg: Leg | None, max_inbox: int | None) -> Plan:
         if isinstance(step, Deliver | Move):
             most = max_inbox if max_inbox is not None else self._by.index.setting("max_inbox", MAX_INBOX)
-            return Plan("move" if isinstance(step, Move) else "deliver", agent=step.agent, max_inbox=most)
+            if isinstance(step, Move):
+                return Plan("move", agent=step.agent, max_inbox=most, free=step.free)
+            return Plan("deliver", agent=step.agent, max_inbox=most)
         if isinstance(step, Delay):
             return Plan("delay", agent=step.agent, wait_ms=step.wait_ms)
         if isinstance(step, Finish):

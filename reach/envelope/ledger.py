@@ -97,6 +97,7 @@ class Leg(
         "hand": "h",
         "attempt": "n",
         "moves": "mv",
+        "left": "lf",
         "instance": "i",
         "queued_at_ms": "q",
         "taken_at_ms": "tk",
@@ -125,7 +126,8 @@ class Leg(
     agent: str = ""
     hand: str = "0"
     attempt: int = 0  # runs that started and ended retryable, lost or over-deadline
-    moves: int = 0  # within this attempt
+    moves: int = 0  # within this attempt; those from an inbox that nobody read do not count
+    left: tuple[str, ...] = ()  # the agents that it was moved away from, within this attempt
     instance: str = ""
     queued_at_ms: int = 0
     taken_at_ms: int = 0

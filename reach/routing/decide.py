@@ -169,18 +169,24 @@ def _same(message: Message, leg: Leg, by: Chooser, view: View) -> Choice:
 
 
 def _move(message: Message, leg: Leg, by: Chooser, view: View) -> Choice:
-    """Nobody has picked it up for network_ms: to another agent, but only where that helps, so that a backlog does not bounce."""
-    if message.scope == "all" or leg.moves >= MAX_MOVES or view.now_ms >= message.total_at_ms:
+    """Nobody has picked it up for network_ms: to another agent, but only where that helps, so that a backlog does not bounce.
+
+    From an inbox that nobody reads it may always go: what bounds those moves is that no agent is chosen that it has left already.
+    """
+    if message.scope == "all" or view.now_ms >= message.total_at_ms:
         return Choice((Stay(),))
     holder = by.index.agents.get(leg.agent)
     is_read = holder is not None and holder.state(view.alive_since_ms) in {"ready", "busy"}
-    sifted = sift((agent for agent in by.index.match(message.pattern) if agent is not holder), message, view)
+    if is_read and leg.moves >= MAX_MOVES:
+        return Choice((Stay(),))
+    others = (agent for agent in by.index.match(message.pattern) if agent.agent_id not in {leg.agent, *leg.left})
+    sifted = sift(others, message, view)
     fits = [agent for agent in sifted.fits if not is_read or agent.free_slots(view.alive_since_ms) > 0]
     if not fits:
         return Choice((Stay(),), _why("", sifted))
     strategy = strategy_for("one", view.policy.strategy)
     chosen = STRATEGIES[strategy](fits, message, view, by.memory, by.rng)
-    return _choice([Move(chosen[0].agent_id)], message, chosen, _why(strategy, sifted, chosen))
+    return _choice([Move(chosen[0].agent_id, free=not is_read)], message, chosen, _why(strategy, sifted, chosen))
 
 
 def _nobody(message: Message, leg: Leg | None, sifted: Sifted, view: View) -> Choice:

@@ -33,9 +33,10 @@ class Finish(msgspec.Struct, frozen=True, tag=True):
 
 
 class Move(msgspec.Struct, frozen=True, tag=True):
-    """Take it out of the inbox where nobody has touched it, and put it into this agent's."""
+    """Take it out of the inbox where nobody has touched it, and put it into this agent's. `free`: it does not count as a move."""
 
     agent: str
+    free: bool = False
 
 
 class Stay(msgspec.Struct, frozen=True, tag=True):

@@ -222,6 +222,43 @@ async def test_it_moves_at_most_twice_in_an_attempt(drive: Drive) -> None:
     assert len(await drive.inbox()) == 1
 
 
+async def test_a_free_move_neither_counts_nor_is_bounded_by_two(drive: Drive) -> None:
+    """From an inbox that nobody reads: `decide` bounds those, for it chooses no agent twice."""
+    for agent in ("a2", "a3", "a4", "a5"):
+        await drive.backend.open_inbox(0, agent)
+    msg_id = await overdue_network(drive)
+    moves = []
+    for plan in (Plan("move", "a2"), Plan("move", "a3", free=True), Plan("move", "a4"), Plan("move", "a5", free=True)):
+        await drive.decide(await drive.asked_again(), plan)
+        moves.append((await drive.leg(msg_id)).moves)
+        await drive.live(4_000)
+    leg = await drive.leg(msg_id)
+    assert moves == [1, 1, 2, 2]
+    assert (leg.agent, leg.left) == ("a5", (AGENT, "a2", "a3", "a4"))
+    assert [len(await drive.inbox(agent)) for agent in (AGENT, "a2", "a3", "a4", "a5")] == [0, 0, 0, 0, 1]
+
+
+async def test_a_free_move_of_what_was_read_meanwhile_is_none(drive: Drive) -> None:
+    await drive.backend.open_inbox(0, "a2")
+    msg_id = await overdue_network(drive)
+    entry = await drive.asked_again()
+    await drive.place.read_plain(KEYS.inbox(0, AGENT, "normal"), "agent", "plain")
+    await drive.decide(entry, Plan("move", "a2", free=True))
+    leg = await drive.leg(msg_id)
+    assert (leg.agent, leg.left) == (AGENT, ())
+
+
+async def test_what_it_has_left_is_forgotten_with_the_attempt(drive: Drive) -> None:
+    await drive.backend.open_inbox(0, "a2")
+    msg_id = await overdue_network(drive)
+    await drive.decide(await drive.asked_again(), Plan("move", "a2"))
+    assert (await drive.leg(msg_id)).left == (AGENT,)
+    (taken,) = await drive.take(agent="a2")
+    assert await drive.settle_as("a2", taken, retryable()) == "done"
+    leg = await drive.leg(msg_id)
+    assert (leg.attempt, leg.moves, leg.left, leg.tried) == (1, 0, (), ("a2",))
+
+
 async def test_what_was_read_meanwhile_does_not_move(drive: Drive) -> None:
     await drive.backend.open_inbox(0, "a2")
     msg_id = await overdue_network(drive)

@@ -196,8 +196,8 @@ MUTANTS = (
     lua(
         "undelivered",
         "parts/deciding_again.lua",
-        "(L.mv or 0) < 2 and undelivered(r, L)",
-        "(L.mv or 0) < 2",
+        " and undelivered(r, L)",
+        "",
         "route_again::test_what_was_read_meanwhile_does_not_move",
     ),
     lua(
@@ -210,9 +210,23 @@ MUTANTS = (
     lua(
         "two moves",
         "parts/deciding_again.lua",
-        "(L.mv or 0) < 2 and undelivered(r, L)",
-        "undelivered(r, L)",
+        "and (p.free or (L.mv or 0) < 2)",
+        "",
         "route_again::test_it_moves_at_most_twice_in_an_attempt",
+    ),
+    lua(
+        "two moves, left is forgotten with the attempt",
+        "parts/giving_back.lua",
+        "L.n, L.mv, L.lf = (L.n or 0) + 1, nil, nil",
+        "L.n, L.mv = (L.n or 0) + 1, nil",
+        "route_again::test_what_it_has_left_is_forgotten_with_the_attempt",
+    ),
+    lua(
+        "two moves, a free one counts not",
+        "parts/deciding_again.lua",
+        "if not p.free then L.mv = (L.mv or 0) + 1 end",
+        "L.mv = (L.mv or 0) + 1",
+        "route_again::test_a_free_move_neither_counts_nor_is_bounded_by_two",
     ),
     # ---------------------------------------------------------------- due
     lua(

@@ -121,7 +121,7 @@ MUTANTS = (
         "        part.discard(leg.agent, record.head.lane, leg.hand)\n        record.change(number, moves",
         "        record.change(number, moves",
     ),
-    memory("two moves", "route", "leg.moves >= MAX_MOVES or", ""),
+    memory("two moves", "route", " and (plan.free or leg.moves < MAX_MOVES)", ""),
     # ---------------------------------------------------------------- due
     memory("reclaim", "due", "if idle_ms >= LEASE_MS or (over", "if (over"),
     memory("lease, in due", "due", "if idle_ms >= LEASE_MS or (over", "if idle_ms >= 0 or (over"),

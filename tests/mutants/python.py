@@ -83,9 +83,23 @@ MUTANTS = (
     python(
         "two moves",
         "routing/decide",
-        "or leg.moves >= MAX_MOVES or",
-        "or",
-        "unit/routing/test_decide.py::test_it_stays",
+        "if is_read and leg.moves >= MAX_MOVES:",
+        "if leg.moves < 0:",
+        "unit/routing/test_move.py::test_it_stays",
+    ),
+    python(
+        "two moves, back to a dead one",
+        "routing/decide",
+        "not in {leg.agent, *leg.left}",
+        "not in {leg.agent}",
+        "unit/delivery/test_dead_holders.py::test_everything_is_answered_by_the_living",
+    ),
+    python(
+        "two moves, from an inbox that nobody reads",
+        "routing/decide",
+        "if is_read and leg.moves >= MAX_MOVES:",
+        "if leg.moves >= MAX_MOVES:",
+        "unit/delivery/test_dead_holders.py::test_everything_is_answered_by_the_living",
     ),
     # ---------------------------------------------------------------- agents
     python(

@@ -84,7 +84,9 @@ plans = st.one_of(
     st.builds(plan_of, st.just("delay"), wait_ms=waits_ms),
     st.builds(plan_of, st.just("finish"), st.sampled_from(("", "a2")), dead=st.booleans()),
 )
-moves_and_stays = st.one_of(st.builds(plan_of, st.just("move"), any_agents), st.builds(plan_of, st.just("stay")))
+moves_and_stays = st.one_of(
+    st.builds(plan_of, st.just("move"), any_agents, free=st.booleans()), st.builds(plan_of, st.just("stay"))
+)
 usual_sends = (
     messages,
     st.lists(delivers, min_size=2, max_size=2),

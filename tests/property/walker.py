@@ -53,9 +53,10 @@ def plan_of(
     dead: bool = False,
     wait_ms: int = 0,
     max_inbox: int = 0,
+    free: bool = False,
 ) -> Plan:
     answer = answer_of("failed", "route.not_found") if act == "finish" else None
-    return Plan(act, agent, max_inbox, wait_ms, answer, dead)
+    return Plan(act, agent, max_inbox, wait_ms, answer, dead, free)
 
 
 def answer_of(status: Literal["success", "failed", "retryable"], code: str, details: str = '{"k":1}') -> Answer:

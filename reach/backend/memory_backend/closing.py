@@ -136,7 +136,8 @@ def give_back(
     if burn:
         attempt = leg.attempt + 1
         entry = f'{{"attempt":{attempt},"agent":{quoted(leg.agent)},"code":{quoted(code)},"at":{part.now_ms}}}'
-        record.change(number, attempt=attempt, moves=0, history=(*leg.history, entry), tried=(*leg.tried, leg.agent))
+        record.change(number, attempt=attempt, moves=0, left=())
+        record.change(number, history=(*leg.history, entry), tried=(*leg.tried, leg.agent))
     if answer is not None:
         record.change(number, **remembered(answer))
     if leg.agent and leg.hand != "0":

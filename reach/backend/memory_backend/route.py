@@ -159,7 +159,8 @@ def _again(part: Partition, decision: Again) -> RouteResult:
         return RouteResult("changed")
     plan = decision.plan
     if leg.state == LegState.QUEUED:
-        if plan.act != "move" or leg.moves >= MAX_MOVES or not _undelivered(part, record, decision.leg):
+        may_move = plan.act == "move" and (plan.free or leg.moves < MAX_MOVES)
+        if not may_move or not _undelivered(part, record, decision.leg):
             return _acknowledged(part, decision, "stay")
     elif plan.act in {"move", "stay"}:
         return RouteResult("changed")
@@ -180,7 +181,7 @@ def _carry_out(part: Partition, decision: Again, record: MessageRecord) -> str:
     envelope = part.envelope_of(msg_id, record, number)
     if plan.act == "move":  # burns nothing; the old entry goes in the same step, so that it cannot be handed over twice
         part.discard(leg.agent, record.head.lane, leg.hand)
-        record.change(number, moves=leg.moves + 1)
+        record.change(number, moves=leg.moves + (not plan.free), left=(*leg.left, leg.agent))
         plan = Plan("deliver", agent=plan.agent)
     if envelope is None and plan.act != "finish":
         message = "the bytes of the message are lost"

@@ -11,9 +11,11 @@ from reach.routing.decide import Chooser
 from reach.routing.index import CapabilityIndex
 from reach.routing.message import Message
 from reach.routing.pattern import parse
+from reach.routing.steps import Choice, Step
 from reach.routing.strategies import Memory
 
 NOW = 1_000_000_000
+DRAINING = b'{"state":"draining"}'
 
 
 def stored(agent_id: str, *capabilities: str, **declared: object) -> bytes:
@@ -61,6 +63,31 @@ def message(pattern: str = "capability:work", /, **fields: object) -> Message:
 def leg(state: LegState, **fields: object) -> Leg:
     """A leg in this state."""
     return Leg(state=state, **fields)  # type: ignore[arg-type]
+
+
+def queued(**fields: object) -> Leg:
+    """A leg that lies in the inbox of a."""
+    return leg(LegState.QUEUED, agent="a", hand="1-1", **fields)
+
+
+def three() -> CapabilityIndex:
+    """The agents a, b and c, which do the work and are ready."""
+    made = CapabilityIndex()
+    for agent_id in ("a", "b", "c"):
+        add(made, agent_id, "work")
+    return made
+
+
+def silence(index: CapabilityIndex, *agents: str) -> None:
+    """They drain from now on."""
+    for agent_id in agents:
+        index.apply("state", f"{agent_id}/{agent_id}.1", DRAINING, NOW)
+
+
+def step(choice: Choice) -> Step:
+    """The only step of this decision."""
+    assert len(choice.steps) == 1
+    return choice.steps[0]
 
 
 ACCEPT_ONE = (Accept(type="request", schemas=("refund.request.v1",)),)

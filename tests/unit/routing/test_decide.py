@@ -1,4 +1,4 @@
-"""The decision, case by case: a first send, a broadcast, what came back, what waits, what nobody picks up."""
+"""The decision, case by case: a first send, a broadcast, what came back, what waits."""
 
 from typing import Any
 
@@ -6,39 +6,24 @@ import pytest
 
 from reach.envelope.ledger import LegState
 from reach.envelope.message import Envelope, Scope, Source, Target, Traces
-from reach.envelope.registration import Beat
 from reach.routing.decide import MAX_FANOUT, decide
 from reach.routing.index import CapabilityIndex
 from reach.routing.message import message_of
-from reach.routing.steps import Choice, Comeback, Delay, Deliver, Finish, Move, Seen, Stay, Step
-from tests.unit.routing.seen import NOW, add, chooser, leg, message
+from reach.routing.steps import Choice, Comeback, Delay, Deliver, Finish, Seen, Stay
+from tests.unit.routing.seen import DRAINING, NOW, add, chooser, leg, message, silence, step, three
 
 CORE = '{"status":"retryable","code":"handler.error"}'
-DRAINING = b'{"state":"draining"}'
 
 
 @pytest.fixture
 def index() -> CapabilityIndex:
-    made = CapabilityIndex()
-    for agent_id in ("a", "b", "c"):
-        add(made, agent_id, "work")
-    return made
-
-
-def step(choice: Choice) -> Step:
-    assert len(choice.steps) == 1
-    return choice.steps[0]
+    return three()
 
 
 def finish(choice: Choice) -> Finish:
     found = step(choice)
     assert isinstance(found, Finish)
     return found
-
-
-def silence(index: CapabilityIndex, *agents: str) -> None:
-    for agent_id in agents:
-        index.apply("state", f"{agent_id}/{agent_id}.1", DRAINING, NOW)
 
 
 def policy(index: CapabilityIndex, text: bytes) -> None:
@@ -215,52 +200,6 @@ def test_other_states_are_left_alone(index: CapabilityIndex, state: LegState) ->
     assert step(decide(message(), leg(state), chooser(index), NOW)) == Stay()
 
 
-# ---------------------------------------------------------------- what nobody picks up
-def queued(**fields: object) -> Any:
-    return leg(LegState.QUEUED, agent="a", hand="1-1", **fields)
-
-
-def test_a_backlog_moves_to_a_free_slot_only(index: CapabilityIndex) -> None:
-    index.beat("b", "b.1", NOW, b'{"inflight":8}')
-    assert step(decide(message(), queued(), chooser(index), NOW)) == Move("c")
-    index.beat("c", "c.1", NOW, b'{"inflight":9}')
-    choice = decide(message(), queued(), chooser(index), NOW)
-    assert step(choice) == Stay()
-    assert choice.why.counts["fit"] == 2
-
-
-@pytest.mark.parametrize("how", ["gone", "draining", "silent"])
-def test_from_an_inbox_that_nobody_reads_it_moves_to_anybody_who_fits(index: CapabilityIndex, how: str) -> None:
-    index.beat("b", "b.1", NOW + 9, b'{"inflight":8}')
-    index.apply("gone", "c", b"")
-    now = NOW
-    if how == "gone":
-        index.apply("gone", "a", b"")
-    elif how == "draining":
-        silence(index, "a")
-    else:
-        now = NOW + 15_005
-    assert step(decide(message(), queued(), chooser(index), now)) == Move("b")
-
-
-@pytest.mark.parametrize(
-    ("fields", "asked", "now"),
-    [
-        ({"moves": 2}, {}, NOW),
-        ({}, {"scope": "all"}, NOW),
-        ({}, {}, NOW + 30_000),
-        ({}, {"hops": frozenset("bc")}, NOW),
-    ],
-)
-def test_it_stays(index: CapabilityIndex, fields: dict[str, object], asked: dict[str, Any], now: int) -> None:
-    assert step(decide(message(**asked), queued(**fields), chooser(index), now)) == Stay()
-
-
-def test_a_second_run_may_move_as_well(index: CapabilityIndex) -> None:
-    found = decide(message(), queued(handed=True, moves=1, attempt=1, tried=("b",)), chooser(index), NOW)
-    assert step(found) == Move("c")
-
-
 # ---------------------------------------------------------------- scope all
 def to_all(**fields: Any) -> Any:
     return message(scope="all", **fields)
@@ -384,11 +323,3 @@ def test_a_message_is_made_of_an_envelope() -> None:
     assert (made.pattern.name, made.scope, made.type, made.schema, made.zone) == ("g", "all", "event", None, "z")
     assert (made.env, made.partition, made.hops, made.replies_to) == ("prod", 3, frozenset("xy"), "r")
     assert (made.start_at_ms, made.first_at_ms, made.total_at_ms, made.network_ms) == (1, 2, 3, 4)
-
-
-def test_a_busy_agent_is_still_read(index: CapabilityIndex) -> None:
-    index.beat("a", "a.1", NOW, b'{"state":"busy","inflight":8}')
-    for agent_id in ("b", "c"):
-        index.beat(agent_id, f"{agent_id}.1", NOW, b'{"inflight":8}')
-    assert step(decide(message(), queued(), chooser(index), NOW)) == Stay()
-    assert Beat().state == "ready"

@@ -18,7 +18,7 @@ local function decided(d)
   if not asks(L, d) then return {acknowledge(d) and 'done' or 'skipped', 'silent'} end
   if L.st ~= d.s or (L.n or 0) ~= d.n then return {'changed'} end
   if L.st == 'queued' then
-    local go = p.act == 'move' and (L.mv or 0) < 2 and undelivered(r, L)
+    local go = p.act == 'move' and (p.free or (L.mv or 0) < 2) and undelivered(r, L)
     if not go then return {acknowledge(d) and 'done' or 'skipped', 'stay'} end
   elseif p.act == 'move' or p.act == 'stay' then
     return {'changed'}
@@ -31,7 +31,9 @@ local function decided(d)
   d.bytes = e
   if p.act == 'move' then
     drop(r, L)
-    L.mv = (L.mv or 0) + 1
+    if not p.free then L.mv = (L.mv or 0) + 1 end
+    L.lf = L.lf or {}
+    L.lf[#L.lf + 1] = L.a
     p.act = 'deliver'
   end
   local id = ''

@@ -24,7 +24,7 @@ local function back(r, l, L, burn, code, answer, wait)
   end
   if not kept then keep(r, e) end
   if burn then
-    L.n, L.mv = (L.n or 0) + 1, nil
+    L.n, L.mv, L.lf = (L.n or 0) + 1, nil, nil
     L.hi = L.hi or {}
     L.hi[#L.hi + 1] = '{"attempt":' .. L.n .. ',"agent":' .. quoted(L.a) .. ',"code":' .. quoted(code) .. ',"at":' .. now .. '}'
     L.tr = L.tr or {}
