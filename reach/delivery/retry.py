@@ -38,6 +38,8 @@ def retry_of(leg: Leg, *, max_attempts: int, total_at_ms: int, now_ms: int, jitt
         now_ms: The moment, by the clock of the backend.
         jitter: Drawn from 0.8 to 1.2, so that what failed together does not come again together.
     """
+    if leg.best is not None:  # an answer that is not sure enough: one other agent may be asked, and nobody waits
+        return Comeback(ends=True) if leg.attempt >= max_attempts else AT_ONCE
     code = code_of(leg)
     if code in FINAL:
         return Comeback(ends=True)

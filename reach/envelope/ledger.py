@@ -87,6 +87,21 @@ class Head(
     legs: int = 0
 
 
+class Best(
+    msgspec.Struct,
+    frozen=True,
+    rename={"confidence": "c", "code": "cd", "core": "rc", "details": "dt", "agent": "a", "instance": "i"},
+):
+    """A success that is less sure than its sender wants. It stands until another run has given a better one."""
+
+    confidence: float
+    code: str
+    core: str  # as it will be delivered: with partial true
+    details: str
+    agent: str
+    instance: str
+
+
 class Leg(
     msgspec.Struct,
     frozen=True,
@@ -114,6 +129,9 @@ class Leg(
         "core": "rc",
         "details": "dt",
         "history": "hi",
+        "best": "b",
+        "by_agent": "ba",
+        "by_instance": "bi",
         "finished_at_ms": "fi",
         "attempts": "as",
         "duration_ms": "du",
@@ -144,6 +162,9 @@ class Leg(
     core: str = ""  # the last answer: a receipt's JSON object without details and without what the script fills in
     details: str = ""  # its details: a JSON object
     history: tuple[str, ...] = ()  # JSON objects {attempt, agent, code, at}
+    best: Best | None = None  # while one other agent is asked for a better one
+    by_agent: str = ""  # whose answer the receipt has, where that is not the one who held it last
+    by_instance: str = ""
     finished_at_ms: int = 0
     attempts: int = 0  # as the terminal receipt says them
     duration_ms: int = 0

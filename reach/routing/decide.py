@@ -115,9 +115,11 @@ def _one(message: Message, leg: Leg | None, by: Chooser, view: View, *, elsewher
     """One of those who fit."""
     matched = by.index.match(message.pattern)
     sifted = sift(matched, message, view)
-    fits = [agent for agent in sifted.fits if not elsewhere or agent.agent_id not in view.tried]
+    best = leg.best if leg is not None else None
+    barred = view.tried if elsewhere else frozenset([best.agent] if best is not None else [])
+    fits = [agent for agent in sifted.fits if agent.agent_id not in barred]
     if not fits:
-        if elsewhere and leg is not None:
+        if leg is not None and (elsewhere or best is not None):
             return _end(_last(leg), _why("", sifted))
         return _nobody(message, leg, sifted, view)
     strategy = strategy_for("one", view.policy.strategy)
@@ -179,7 +181,8 @@ def _move(message: Message, leg: Leg, by: Chooser, view: View) -> Choice:
     is_read = holder is not None and holder.state(view.alive_since_ms) in {"ready", "busy"}
     if is_read and leg.moves >= MAX_MOVES:
         return Choice((Stay(),))
-    others = (agent for agent in by.index.match(message.pattern) if agent.agent_id not in {leg.agent, *leg.left})
+    left = {leg.agent, *leg.left, leg.best.agent if leg.best is not None else ""}
+    others = (agent for agent in by.index.match(message.pattern) if agent.agent_id not in left)
     sifted = sift(others, message, view)
     fits = [agent for agent in sifted.fits if not is_read or agent.free_slots(view.alive_since_ms) > 0]
     if not fits:

@@ -69,6 +69,10 @@ def check_options(options: Mapping[str, object]) -> None:
     check_whole("priority", priority)
     if priority not in range(MIN_PRIORITY, MAX_PRIORITY + 1):
         raise ValueError(f"priority is {priority}: {MIN_PRIORITY} to {MAX_PRIORITY} is wanted")
+    confidence = options.get("min_confidence")
+    check_number("min_confidence", confidence, optional=True)
+    if isinstance(confidence, int | float) and not 0 <= confidence <= 1:
+        raise ValueError(f"min_confidence is {confidence}: 0 to 1 is wanted")
     if options.get("delay") is not None and options.get("not_before") is not None:
         raise ValueError("delay and not_before are two ways to say the same: one is wanted")
     headers = options.get("headers")

@@ -3,13 +3,14 @@
 import inspect
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, cast, get_type_hints
+from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from reach import ids
 from reach.envelope.message import Envelope
 from reach.sdk.bodies import check_readable, decode_body
 from reach.sdk.context import Context
 from reach.sdk.declared import check_function, check_text
+from reach.sdk.outcome import Result
 from reach.sdk.threads import in_thread, is_async
 
 Function = Callable[..., Any]
@@ -24,6 +25,7 @@ class Handler:
     capability: str | None
     schema: str | None
     body_kind: Any
+    output_kind: Any  # what it says that it returns; Any where it says nothing that could be checked
     takes: tuple[str, ...]  # the parameters, each "body" or "context"
     threaded: bool
     description: str = ""
@@ -76,7 +78,8 @@ def read_handler(
         raise ValueError(f"{name}: the schema {schema!r} is not dotted lower-case tokens that end in .v<N>")
     if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
         raise TypeError(f"{name} is a generator: streamed results are not supported yet; return the whole result")
-    takes, body_kind = _parameters(function, name)
+    hints = _hints(function, name)
+    takes, body_kind = _parameters(function, name, hints)
     try:
         check_readable(body_kind)
     except TypeError as error:
@@ -87,6 +90,7 @@ def read_handler(
         capability=capability,
         schema=schema,
         body_kind=body_kind,
+        output_kind=_output_kind(hints),
         takes=takes,
         threaded=not is_async(function),
         description=description or (inspect.getdoc(function) or "").partition("\n")[0],
@@ -95,13 +99,27 @@ def read_handler(
     )
 
 
-def _parameters(function: Function, name: str) -> tuple[tuple[str, ...], Any]:
+def _hints(function: Function, name: str) -> dict[str, Any]:
     try:
-        hints = get_type_hints(function) if inspect.isroutine(function) else get_type_hints(type(function).__call__)
+        return get_type_hints(function) if inspect.isroutine(function) else get_type_hints(type(function).__call__)
     except NameError as error:
         raise TypeError(f"{name}: its annotations cannot be read: {error}; define them at the module's level") from None
     except TypeError:
-        hints = {}  # a partial or another callable object without annotations
+        return {}  # a partial or another callable object without annotations
+
+
+def _output_kind(hints: dict[str, Any]) -> Any:
+    kind = hints.get("return", Any)
+    if get_origin(kind) is Result:
+        (kind,) = get_args(kind)
+    try:
+        check_readable(kind)
+    except TypeError:
+        return Any
+    return Any if kind is type(None) or isinstance(kind, TypeVar) else kind
+
+
+def _parameters(function: Function, name: str, hints: dict[str, Any]) -> tuple[tuple[str, ...], Any]:
     takes: list[str] = []
     body_kind: Any = Any
     for parameter in inspect.signature(function).parameters.values():

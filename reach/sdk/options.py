@@ -19,9 +19,10 @@ class Options(TypedDict, total=False):
     hand-over may take, 30 s. key: the caller's own id of this piece of work: the same key is the same message, and a repeat runs
     nothing, unless it had ended retryable: then it runs anew, as the next round of the same message. correlation_id: the conversation.
     priority: 1 to 10, 5. max_attempts: one run and so many less one retries, 6. headers: text to text, carried untouched.
-    delay: it is handed over no earlier than so long after now, by the clock of Redis, at most seven days; or not_before: no earlier than
-    that moment, an aware datetime or Unix seconds. Every timeout counts from then; until then it can be cancelled as any other. With
-    scope "all" it goes to those who fit when it is sent.
+    min_confidence: 0 to 1: an answer that is less sure is kept, and one other agent is asked; the better of the two ends it, with
+    `receipt.partial` where even that is less sure. delay: it is handed over no earlier than so long after now, by the clock of Redis, at
+    most seven days; or not_before: no earlier than that moment, an aware datetime or Unix seconds. Every timeout counts from then; until
+    then it can be cancelled as any other. With scope "all" it goes to those who fit when it is sent.
     """
 
     type: str
@@ -33,6 +34,7 @@ class Options(TypedDict, total=False):
     priority: int
     max_attempts: int
     headers: Mapping[str, str] | None
+    min_confidence: float | None
     delay: Duration | None
     not_before: Moment | None
 
@@ -119,6 +121,7 @@ def compose(
         traces=Traces(traceparent=traceparent) if traceparent is not None else Traces(),
         timeouts=Timeouts(total_ms=total_ms),
         max_attempts=options.get("max_attempts", 6),
+        min_confidence=options.get("min_confidence"),
         not_before=not_before,
         headers=dict(options.get("headers") or {}),
     )

@@ -10,7 +10,7 @@ from reach.backend.steps import Answer
 from reach.delivery.answers import make_answer, plain
 from reach.errors import ReachError
 from reach.ids import is_schema
-from reach.sdk.bodies import BodyError, encode_body
+from reach.sdk.bodies import BodyError, decode_body, encode_body
 from reach.sdk.declared import check_text
 from reach.sdk.durations import Duration, to_ms
 
@@ -89,8 +89,12 @@ class Result(Generic[T]):
         self.schema = schema
 
 
-def succeeded(value: object, *, host: str, schema: str | None = None) -> Answer:
-    """A handler returned: success, or `handler.error` where the value cannot travel."""
+def succeeded(value: object, *, host: str, schema: str | None = None, kind: Any = Any) -> Answer:
+    """A handler returned: success, or `handler.error` where the value cannot travel.
+
+    What does not fit what the handler says that it returns, such as a half answer with an empty city, is no success that anybody should
+    be sure of: confidence 0, and `details["unfit"]` says why.
+    """
     result = value if isinstance(value, Result) else Result(value)
     try:
         output = encode_body(result.value)
@@ -101,14 +105,27 @@ def succeeded(value: object, *, host: str, schema: str | None = None) -> Answer:
     if size > MAX_OUTPUT_BYTES:
         text = f"the handler's result has {size} bytes, at most {MAX_OUTPUT_BYTES}"
         return failed("handler.error", text, host=host)
+    unfit = _unfit(bytes(output), kind)
     return make_answer(
         "success",
         output=bytes(output),
         schema=result.schema or schema,
         processing_host=host,
-        confidence=result.confidence,
+        confidence=result.confidence if unfit is None else 0.0,
+        details=None if unfit is None else {"unfit": unfit},
         cost=result.cost,
     )
+
+
+def _unfit(output: bytes, kind: Any) -> str | None:
+    """Why the output is not what the handler says that it returns."""
+    if kind is Any:
+        return None
+    try:
+        decode_body(output, kind)
+    except BodyError as error:
+        return error.message
+    return None
 
 
 def failed(code: str, message: str, details: dict[str, Any] | None = None, *, host: str) -> Answer:

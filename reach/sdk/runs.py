@@ -281,7 +281,7 @@ class Runs:
                     exc_info=problem,
                 )
             return raised(problem, host=host)
-        return succeeded(value, host=host), -1
+        return succeeded(value, host=host, kind=handler.output_kind), -1
 
     async def _called(
         self, run: Run, handler: Handler, body: Any, context: Context

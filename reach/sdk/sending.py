@@ -79,7 +79,8 @@ class Sending:
             body: Anything that JSON can say: Struct, dataclass, TypedDict, pydantic model, dict; a msgspec.Raw goes as it is.
             returns: What the output is read as.
             scope: "one" of the agents that fit, or "all" of them: then a receipt per leg.
-            options: type, schema, timeout, ttl, key, correlation_id, priority, max_attempts, headers, delay, not_before: see `Options`.
+            options: type, schema, timeout, ttl, key, correlation_id, priority, max_attempts, headers,
+                min_confidence, delay, not_before: see `Options`.
 
         Returns:
             The receipt: also for what was refused, timed out, or could not be sent.

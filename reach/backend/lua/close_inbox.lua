@@ -7,6 +7,7 @@
 -- INCLUDE start
 -- INCLUDE healing
 -- INCLUDE record
+-- INCLUDE standing
 -- INCLUDE closing
 -- INCLUDE giving_back
 local left, budget = 0, 500

@@ -8,6 +8,7 @@
 -- INCLUDE healing
 -- INCLUDE lanes
 -- INCLUDE record
+-- INCLUDE standing
 -- INCLUDE closing
 -- INCLUDE giving_back
 local due, events, grace_until, seen = P .. 'due', {}, 0, 0

@@ -12,6 +12,7 @@
 local n, max_dead = number(ARGV[1]), number(ARGV[2])
 -- INCLUDE lanes
 -- INCLUDE record
+-- INCLUDE standing
 -- INCLUDE closing
 -- INCLUDE giving_back
 -- INCLUDE placing

@@ -17,10 +17,12 @@
 -- INCLUDE start
 -- INCLUDE healing
 -- INCLUDE record
+-- INCLUDE standing
 -- INCLUDE closing
 -- INCLUDE giving_back
 -- INCLUDE filling
 -- INCLUDE answering
+-- INCLUDE concluding
 local agent = ARGV[1]
 
 -- Only this message's own entry: ids are unique within a stream, and another lane may have the same one.
@@ -62,12 +64,7 @@ local function settle(m, l, h, instance, status, code, core, details, wait)
     save(r)
     return 'stale'
   end
-  if status == 'retryable' then
-    if back(r, l, L, wait < 0, answer.code, answer, wait >= 0 and wait or nil) then L.se = true end
-  else
-    L.se = true
-    close(r, l, L, 'done', answer, true)
-  end
+  conclude(r, l, L, answer, wait)
   save(r)
   return 'done'
 end

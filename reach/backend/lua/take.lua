@@ -12,6 +12,7 @@
 -- INCLUDE start
 -- INCLUDE healing
 -- INCLUDE record
+-- INCLUDE standing
 -- INCLUDE closing
 local MAX_TAKEN, MAX_TAKEN_BYTES, MAX_LOOKS, LOW_TURN = 100, 1048576, 300, 8
 local agent, instance, free, turn = ARGV[1], ARGV[2], math.min(number(ARGV[3]) or 0, MAX_TAKEN), number(ARGV[5]) or 0

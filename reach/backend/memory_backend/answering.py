@@ -73,6 +73,19 @@ def answered(answer: Answer) -> Answer:
     return Answer(status, code, core, answer.details)
 
 
+def weighed(answer: Answer, wanted: float) -> tuple[Answer, float]:
+    """A success with partial set where it is less sure than wanted, and how sure it is: 1 where it does not say; -1 for no success."""
+    if answer.status != "success":
+        return answer, -1.0
+    found = (_members(answer.core) or {}) if wanted > 0 else {}
+    said = _said(answer.core, found["confidence"]) if "confidence" in found else None
+    sure = max(float(said), 0.0) if isinstance(said, int | float) and not isinstance(said, bool) else 1.0
+    if sure >= wanted:
+        return answer, sure
+    start, end = found["partial"]
+    return Answer(answer.status, answer.code, answer.core[:start] + "true" + answer.core[end:], answer.details), sure
+
+
 def _wrong(why: str) -> BackendError:
     return BackendError(f"REACH_RECEIPT {why}")
 

@@ -43,9 +43,10 @@ def remembered(answer: Answer) -> dict[str, object]:
 
 def receipt_text(head: Head, number: int, leg: Leg, finished_at_ms: int, *, stored: bool) -> bytes:
     """The terminal receipt: built as text, nothing of the answer is decoded."""
+    instance = leg.by_instance if leg.by_agent else leg.instance
     text = (
-        f'{{{head.members},"leg":{number},"round":{head.round},"target_agent":{quoted(leg.agent)},'
-        f'"target_instance":{quoted(leg.instance)},"attempts":{leg.attempts},"retry_count":{max(leg.attempts - 1, 0)},'
+        f'{{{head.members},"leg":{number},"round":{head.round},"target_agent":{quoted(leg.by_agent or leg.agent)},'
+        f'"target_instance":{quoted(instance)},"attempts":{leg.attempts},"retry_count":{max(leg.attempts - 1, 0)},'
         f'"duration_ms":{leg.duration_ms},"queue_ms":{max(leg.queue_ms, 0)},"finished_at":{finished_at_ms},'
         f'"stored":{"true" if stored else "false"},{members(leg.core)},"details":{leg.details or "{}"}}}'
     )
@@ -71,15 +72,24 @@ def close_leg(
     answer: Answer,
     *,
     ran: bool = False,
+    sure: float = -1,
 ) -> None:
-    """End the leg with its one terminal receipt. `ran`: there was a run that is not counted in `attempt` yet."""
+    """End the leg with its one terminal receipt. `ran`: there was a run that is not counted in `attempt` yet.
+
+    The best answer so far survives every end but a cancel. `sure`: of a success that a run has just given.
+    """
     measure(part, record, number)
     leg = record.legs[number]
     if leg.state in {LegState.QUEUED, LegState.RUNNING}:  # else its entry is gone, and the id may be another's
         part.discard(leg.agent, record.head.lane, leg.hand)
+    best = leg.best
+    if best is not None and state is not LegState.CANCELLED and sure < best.confidence:
+        record.change(number, by_agent=best.agent, by_instance=best.instance)
+        answer, state = Answer("success", best.code, best.core, best.details), LegState.DONE
     record.change(
         number,
         state=state,
+        best=None,
         attempts=leg.attempt + (1 if ran else 0),
         **remembered(answer),
         finished_at_ms=part.now_ms,
@@ -122,8 +132,12 @@ def give_back(
 ) -> bool:
     """Return the leg for a new decision: its bytes move to env, an `again` asks a router.
 
-    `burn`: the run counts as an attempt. `answer`: None keeps the last one. False: the bytes are lost, and the leg has ended.
+    `burn`: the run counts as an attempt. `answer`: None keeps the last one. False: the leg has ended, since the bytes are lost, or since
+    it was the one other run that was to give a better answer than its best.
     """
+    if record.legs[number].best is not None and (burn or record.legs[number].state is LegState.RUNNING):
+        close_leg(part, msg_id, record, number, LegState.DONE, answer or Answer("success", "", ""), ran=True)
+        return False
     envelope = part.envelope_of(msg_id, record, number)
     measure(part, record, number)
     if envelope is None:

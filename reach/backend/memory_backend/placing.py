@@ -95,7 +95,7 @@ def _finish(
         record.change(number, agent=plan.agent)
     record.change(number, **remembered(answer))
     details = answer.details
-    if plan.dead:
+    if plan.dead and record.legs[number].best is None:
         letter = _bury(part, msg_id, record, number, envelope)
         details = with_member(details, f'"dead_letter":"{letter}"')
     finished = type(answer)(answer.status, answer.code, answer.core, details)

@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 
 from reach import ids
-from reach.backend.memory_backend.answering import answered
+from reach.backend.memory_backend.answering import answered, weighed
 from reach.backend.memory_backend.closing import close_leg, give_back, lapse_leg
 from reach.backend.memory_backend.partition import Partition
 from reach.backend.memory_backend.store import MessageRecord
 from reach.backend.steps import Settlement, SettleVerdict
-from reach.envelope.ledger import LegState
+from reach.envelope.ledger import Best, LegState
 
 
 def settle(part: Partition, agent: str, settlements: Sequence[Settlement]) -> list[SettleVerdict]:
@@ -36,14 +36,21 @@ def _settle(part: Partition, agent: str, settlement: Settlement) -> SettleVerdic
         lapse_leg(part, msg_id, record, number, LegState.EXPIRED, "timeout.total", message)
         part.save(msg_id, record)
         return "stale"
-    if answer.status == "retryable":
+    leg = record.legs[number]
+    answer, sure = weighed(answer, record.head.min_confidence)
+    may_ask = leg.best is None and record.head.scope == "one" and part.envelope_of(msg_id, record, number) is not None
+    if answer.status == "retryable" and leg.best is None:
         burn = settlement.wait_ms < 0
         wait_ms = max(settlement.wait_ms, -1)
         if give_back(part, msg_id, record, number, answer.code, burn=burn, answer=answer, wait_ms=wait_ms):
             record.change(number, settled=True)
+    elif answer.status == "success" and sure < record.head.min_confidence and may_ask:
+        best = Best(sure, answer.code, answer.core, answer.details, leg.agent, leg.instance)
+        give_back(part, msg_id, record, number, answer.code, burn=True, answer=answer)
+        record.change(number, best=best, settled=True)
     else:
         record.change(number, settled=True)
-        close_leg(part, msg_id, record, number, LegState.DONE, answer, ran=True)
+        close_leg(part, msg_id, record, number, LegState.DONE, answer, ran=True, sure=sure)
     part.save(msg_id, record)
     return "done"
 

@@ -4,7 +4,7 @@ import pytest
 
 from reach.delivery.retry import backoff_ms, code_of, retry_of
 from reach.envelope.codes import TABLE
-from reach.envelope.ledger import Leg, LegState
+from reach.envelope.ledger import Best, Leg, LegState
 from reach.routing.steps import AT_ONCE, Comeback
 
 NOW, TOTAL = 1_000_000, 1_030_000
@@ -34,6 +34,12 @@ def test_only_what_the_table_retries_goes_again(line: object) -> None:
     found = judged(returned(line.code))  # type: ignore[attr-defined]
     assert found.ends is not line.retried_inside  # type: ignore[attr-defined]
     assert not found.dead
+
+
+def test_a_better_answer_is_asked_for_at_once_while_runs_are_left() -> None:
+    guess = Best(0.4, "ok", "{}", "{}", "a", "a.1")
+    assert judged(returned("ok", best=guess)) == AT_ONCE
+    assert judged(returned("ok", attempt=6, best=guess)) == Comeback(ends=True)
 
 
 def test_a_retryable_answer_with_a_code_of_the_agents_own_goes_again() -> None:

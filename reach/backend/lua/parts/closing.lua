@@ -1,4 +1,4 @@
--- Ends a leg, or gives it back for a new decision. Shared by route, take, settle, due, cancel and close_inbox. Needs healing, record.
+-- Ends a leg, or gives it back for a new decision. Shared by route, take, settle, due, cancel and close_inbox. Needs healing, record, standing.
 local function inbox(r, agent) return P .. 'inbox:' .. agent .. ':' .. r.head.la end
 
 local function quoted(s) return s and s ~= '' and cjson.encode(s) or 'null' end
@@ -17,8 +17,8 @@ local function inner(object) return string.match(object, '^%s*{(.*)}%s*$') end
 
 local function text(r, l, L, stored)
   local n = L.as or 0
-  return '{' .. r.head.j .. ',"leg":' .. l .. ',"round":' .. (r.head.ro or 1) .. ',"target_agent":' .. quoted(L.a) ..
-    ',"target_instance":' .. quoted(L.i) .. ',"attempts":' .. n .. ',"retry_count":' .. math.max(n - 1, 0) .. ',"duration_ms":' ..
+  return '{' .. r.head.j .. ',"leg":' .. l .. ',"round":' .. (r.head.ro or 1) .. ',"target_agent":' .. quoted(L.ba or L.a) ..
+    ',"target_instance":' .. quoted(L.ba and L.bi or L.i) .. ',"attempts":' .. n .. ',"retry_count":' .. math.max(n - 1, 0) .. ',"duration_ms":' ..
     (L.du or 0) .. ',"queue_ms":' .. (L.qm or 0) .. ',"finished_at":' .. (L.fi or now) .. ',"stored":' .. tostring(stored) .. ',' ..
     inner(L.rc) .. ',"details":' .. (L.dt or '{}') .. '}'
 end
@@ -51,8 +51,9 @@ local function close(r, l, L, state, answer, run)
   L.as = (L.n or 0) + (run and 1 or 0)
   measure(r, L)
   if L.st == 'queued' or L.st == 'running' then drop(r, L) end -- else its hand is an entry that is gone, and the id may be another's
+  answer, state = standing(L, state, answer)
   remember(L, answer)
-  L.st, L.fi, L.w = state, now, nil
+  L.st, L.fi, L.w, L.b = state, now, nil, nil
   touch(r, l)
   H.op = H.op - 1
   if H.op <= 0 then

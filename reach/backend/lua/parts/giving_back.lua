@@ -16,6 +16,10 @@ end
 
 -- burn: the run counts as an attempt. wait: ms that Retry(after) asked for. answer: nil = the last one stays.
 local function back(r, l, L, burn, code, answer, wait)
+  if L.b and (burn or L.st == 'running') then -- another was asked, once: however that ended, the best answer stands
+    close(r, l, L, 'done', answer or {}, true)
+    return false
+  end
   local e, kept = bytes(r, L)
   measure(r, L)
   if not e then

@@ -52,7 +52,7 @@ local function place(r, l, L, p, e)
   else
     if p.agent and p.agent ~= '' then L.a = p.agent end
     remember(L, p.answer)
-    if p.dead then p.answer.details = with(L.dt, '"dead_letter":"' .. bury(r, l, L, e) .. '"') end
+    if p.dead and not L.b then p.answer.details = with(L.dt, '"dead_letter":"' .. bury(r, l, L, e) .. '"') end
     close(r, l, L, 'done', p.answer)
   end
   return ''

@@ -1,0 +1,27 @@
+-- What follows from the answer of a run: an end, or one more run. Needs closing, giving_back, filling.
+
+-- How sure a success is: one that says nothing is as sure as its sender wants.
+local function weigh(answer, wanted)
+  local found = wanted > 0 and members(answer.core)
+  local sure = found and found.confidence and said(answer.core, found.confidence)
+  answer.sure = type(sure) == 'number' and math.max(sure, 0) or 1
+  answer.partial = wanted > 0 and answer.sure < wanted
+  if not answer.partial then return end
+  local at = found.partial
+  answer.core = string.sub(answer.core, 1, at[1] - 1) .. 'true' .. string.sub(answer.core, at[2] + 1)
+end
+
+local function conclude(r, l, L, answer, wait)
+  if answer.status == 'success' then weigh(answer, r.head.mc or 0) end
+  if answer.status == 'retryable' and not L.b then
+    if back(r, l, L, wait < 0, answer.code, answer, wait >= 0 and wait or nil) then L.se = true end
+  elseif answer.partial and not L.b and not r.all and bytes(r, L) then
+    -- Not sure enough: it is kept, and one other agent is asked.
+    local best = {c = answer.sure, cd = answer.code, rc = answer.core, dt = answer.details, a = L.a, i = L.i or ''}
+    back(r, l, L, true, answer.code, answer)
+    L.b, L.se = best, true
+  else
+    L.se = true
+    close(r, l, L, 'done', answer, true)
+  end
+end

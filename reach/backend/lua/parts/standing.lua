@@ -1,0 +1,9 @@
+-- The best answer so far: of a leg whose sender wants more confidence than its first run had. It survives every end but a cancel.
+
+-- What the leg ends with: this answer, or the best one where this is none, or is worse. `sure`: of a success that a run has just given.
+local function standing(L, state, answer)
+  local b = L.b
+  if not b or state == 'cancelled' or (answer.sure and answer.sure >= b.c) then return answer, state end
+  L.ba, L.bi = b.a, b.i
+  return {status = 'success', code = b.cd, core = b.rc, details = b.dt}, 'done'
+end

@@ -1,0 +1,213 @@
+"""min_confidence: an answer that is not sure enough is kept while one other agent is asked, and survives every end but a cancel."""
+
+import json
+from typing import Any
+
+import pytest
+
+from reach.backend.steps import Answer, Plan, Taken
+from reach.envelope.ledger import LegState
+from tests.contract.drive import AGENT, TO_AGENT, Drive, failure, retryable
+from tests.contract.places import KEYS
+
+WANTED = 0.8
+TO_OTHER = Plan("deliver", "a2")
+
+
+def sure(confidence: float | None, output: str = "1.0") -> Answer:
+    core = {"status": "success", "code": "ok", "output": json.loads(output), "error_message": None, "schema": None}
+    core |= {"processing_host": None, "confidence": confidence, "partial": False, "cost": None, "via": None}
+    return Answer("success", "ok", json.dumps(core | {"retry_after_ms": None}, separators=(",", ":")))
+
+
+async def kept(drive: Drive, confidence: float = 0.4, output: str = '"first"', **options: Any) -> Taken:
+    """A message whose first answer was not sure enough, with a2 open beside a1."""
+    await drive.backend.open_inbox(0, "a2")
+    taken = await drive.running(min_confidence=WANTED, **options)
+    assert await drive.settle(taken, sure(confidence, output)) == "done"
+    return taken
+
+
+async def asked(drive: Drive) -> Taken:
+    """... and the other agent that runs it now."""
+    first = await kept(drive)
+    assert (await drive.decide(await drive.asked_again(), TO_OTHER)).verdict == "done"
+    (second,) = await drive.take("i2", agent="a2")
+    assert second.msg_id == first.msg_id
+    return second
+
+
+async def receipt(drive: Drive) -> tuple[Any, ...]:
+    told = await drive.receipt()
+    return (
+        told["status"],
+        told["output"],
+        told["confidence"],
+        told["partial"],
+        told["target_agent"],
+        told["target_instance"],
+    )
+
+
+FIRST = ("success", "first", 0.4, True, AGENT, "i1")
+
+
+@pytest.mark.parametrize("confidence", [0.8, 1, None])
+async def test_a_sure_answer_ends_it(drive: Drive, confidence: float | None) -> None:
+    taken = await drive.running(min_confidence=WANTED)
+    assert await drive.settle(taken, sure(confidence)) == "done"
+    assert await receipt(drive) == ("success", 1.0, confidence, False, AGENT, "i1")
+
+
+@pytest.mark.parametrize("confidence", [0, 0.4, -1])
+async def test_an_unsure_one_comes_back_at_once_and_counts_as_a_run(drive: Drive, confidence: float) -> None:
+    taken = await kept(drive, confidence)
+    leg = await drive.leg(taken.msg_id)
+    assert (leg.state, leg.attempt, leg.tried, leg.wait_ms) == (LegState.RETURNED, 1, (AGENT,), -1)
+    assert leg.best is not None
+    assert (leg.best.confidence, leg.best.agent, leg.best.instance) == (max(confidence, 0), AGENT, "i1")
+    assert await drive.receipts() == []
+    assert await drive.settle(taken, sure(confidence)) == "done", "the same once more"
+    assert await drive.settle(taken, sure(0.9), "i2") == "stale"
+
+
+async def test_without_a_wish_no_answer_is_unsure(drive: Drive) -> None:
+    taken = await drive.running()
+    assert await drive.settle(taken, sure(0)) == "done"
+    assert await receipt(drive) == ("success", 1.0, 0, False, AGENT, "i1")
+
+
+@pytest.mark.parametrize(
+    ("second", "told"),
+    [
+        (sure(0.9, '"second"'), ("success", "second", 0.9, False, "a2", "i2")),
+        (sure(None, '"second"'), ("success", "second", None, False, "a2", "i2")),
+        (sure(0.5, '"second"'), ("success", "second", 0.5, True, "a2", "i2")),
+        (sure(0.4, '"second"'), ("success", "second", 0.4, True, "a2", "i2")),
+        (sure(0.3, '"second"'), FIRST),
+        (failure(), FIRST),
+        (retryable(), FIRST),
+    ],
+)
+async def test_the_better_of_the_two_ends_it(drive: Drive, second: Answer, told: tuple[Any, ...]) -> None:
+    taken = await asked(drive)
+    assert await drive.settle_as("a2", taken, second, "i2") == "done"
+    assert await receipt(drive) == told
+    leg = await drive.leg(taken.msg_id)
+    assert (leg.state, leg.attempts, leg.best) == (LegState.DONE, 2, None)
+    assert await drive.settle_as("a2", taken, second, "i2") == "done", "the same once more"
+    assert await drive.work("again") == []
+    assert await drive.place.due() == {}
+
+
+async def test_a_wait_that_the_second_asks_for_is_an_end_too(drive: Drive) -> None:
+    taken = await asked(drive)
+    assert await drive.settle_as("a2", taken, retryable("handler.retry"), "i2", wait_ms=1_000) == "done"
+    assert await receipt(drive) == FIRST
+
+
+async def test_the_second_that_is_lost_leaves_the_first(drive: Drive) -> None:
+    taken = await asked(drive)
+    await drive.live(20_000)
+    assert await receipt(drive) == FIRST
+    assert (await drive.leg(taken.msg_id)).attempts == 2
+
+
+async def test_an_inbox_that_vanishes_under_the_second_leaves_the_first(drive: Drive) -> None:
+    taken = await asked(drive)
+    await drive.place.delete(KEYS.inbox(0, "a2", "normal"))
+    await drive.live(20_000)
+    assert await receipt(drive) == FIRST
+    assert (await drive.leg(taken.msg_id)).state == LegState.DONE
+
+
+@pytest.mark.parametrize("begin", [kept, asked])
+async def test_total_ends_with_the_best(drive: Drive, begin: Any) -> None:
+    taken = await begin(drive)
+    for _ in range(3):
+        await drive.keep_box()
+        await drive.live(11_000, renew=(taken.hand,))
+    assert await receipt(drive) == FIRST
+
+
+async def test_an_answer_past_total_ends_as_due_would(drive: Drive) -> None:
+    taken = await asked(drive)
+    await drive.place.pass_time(31_000)
+    assert await drive.settle_as("a2", taken, sure(0.9), "i2") == "stale"
+    assert await receipt(drive) == FIRST
+
+
+async def test_an_entry_that_nobody_took_in_time_ends_with_the_best(drive: Drive) -> None:
+    await kept(drive)
+    assert (await drive.decide(await drive.asked_again(), TO_OTHER)).verdict == "done"
+    await drive.place.pass_time(31_000)
+    assert await drive.take("i2", agent="a2") == []
+    assert await receipt(drive) == FIRST
+
+
+async def test_an_untaken_entry_that_comes_back_is_no_end(drive: Drive) -> None:
+    taken = await kept(drive)
+    assert (await drive.decide(await drive.asked_again(), TO_OTHER)).verdict == "done"
+    assert await drive.backend.close_inbox(0, "a2") is True
+    leg = await drive.leg(taken.msg_id)
+    assert (leg.state, leg.best is not None) == (LegState.RETURNED, True)
+    await drive.backend.open_inbox(0, "a3")
+    assert (await drive.decide(await drive.asked_again(), Plan("deliver", "a3"))).verdict == "done"
+    (third,) = await drive.take("i3", agent="a3")
+    assert await drive.settle_as("a3", third, sure(0.9, '"third"'), "i3") == "done"
+    assert await receipt(drive) == ("success", "third", 0.9, False, "a3", "i3")
+
+
+@pytest.mark.parametrize("dead", [False, True])
+async def test_a_router_that_finds_nobody_ends_it_with_the_best(drive: Drive, dead: bool) -> None:
+    await kept(drive)
+    plan = Plan("finish", answer=retryable("route.no_candidate"), dead=dead)
+    assert (await drive.decide(await drive.asked_again(), plan)).verdict == "done"
+    assert await receipt(drive) == FIRST
+    assert await drive.backend.dead_letters(0) == [], "a success is no dead letter"
+
+
+async def test_a_cancel_is_the_one_end_that_it_does_not_survive(drive: Drive) -> None:
+    taken = await asked(drive)
+    assert (await drive.backend.cancel(0, taken.msg_id, "sender-1", 1, 0)).what == "cancelled"
+    assert (await drive.receipt())["code"] == "cancelled"
+
+
+async def test_a_leg_of_a_broadcast_is_its_agents_alone(drive: Drive) -> None:
+    msg_id = await drive.sent(TO_AGENT, scope="all", min_confidence=WANTED)
+    (taken,) = await drive.take()
+    assert await drive.settle(taken, sure(0.4, '"first"')) == "done"
+    assert await receipt(drive) == FIRST
+    assert (await drive.leg(msg_id)).state == LegState.DONE
+
+
+async def test_where_the_bytes_are_lost_nobody_else_can_be_asked(drive: Drive) -> None:
+    taken = await drive.running(min_confidence=WANTED)
+    await drive.place.remove(KEYS.inbox(0, AGENT, "normal"), taken.hand)
+    assert await drive.settle(taken, sure(0.4, '"first"')) == "done"
+    assert await receipt(drive) == FIRST
+
+
+async def test_only_the_member_partial_is_changed_whatever_the_output_looks_like(drive: Drive) -> None:
+    output = '{"partial":false,"confidence":0.99,"text":"\\"partial\\":false"}'
+    taken = await kept(drive, output=output)
+    plan = Plan("finish", answer=retryable("route.no_candidate"))
+    await drive.decide(await drive.asked_again(), plan)
+    told = await drive.receipt()
+    assert (told["output"], told["partial"], told["confidence"]) == (json.loads(output), True, 0.4)
+    assert taken.attempt == 1
+
+
+async def test_a_short_answer_by_hand_is_weighed_too(drive: Drive) -> None:
+    await drive.backend.open_inbox(0, "a2")
+    taken = await drive.running(min_confidence=WANTED)
+    short = Answer("success", "", '{ "confidence" : 0.4 , "output":"first" }')
+    assert await drive.settle(taken, short) == "done"
+    assert (await drive.leg(taken.msg_id)).best is not None
+
+
+async def test_the_next_round_begins_without_it(drive: Drive) -> None:
+    """It ended retryable in its first round, for want of bytes: nothing of an answer was kept."""
+    taken = await asked(drive)
+    await drive.backend.cancel(0, taken.msg_id, "sender-1", 1, 0)
+    assert (await drive.leg(taken.msg_id)).best is None
