@@ -170,7 +170,10 @@ class Settlement(msgspec.Struct, frozen=True):
 
 
 class DueEvent(msgspec.Struct, frozen=True):
-    """What `due` did to one leg; becomes a hop record. what: expired | reclaimed | again | gone | overdue."""
+    """What `due` did to one leg; becomes a hop record. what: expired | reclaimed | again | gone | overdue | answered.
+
+    answered: it has ended with the best answer that it had; agent, instance and attempt are those of that answer.
+    """
 
     msg_id: str
     leg: int

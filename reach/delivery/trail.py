@@ -17,6 +17,7 @@ _DUE: dict[str, Point] = {
     "reclaimed": "message.reclaimed",
     "overdue": "message.reclaimed",
     "gone": "message.reclaimed",
+    "answered": "agent.completed",
 }
 _EXPIRED = frozenset({"timeout.total", "ttl.expired"})
 
@@ -150,7 +151,17 @@ class Trail:
                 agent=leg.agent,
                 counts={"wait_ms": again.plan.wait_ms} if isinstance(step, Delay) else {},
             )
-        if isinstance(step, Finish):
+        if isinstance(step, Finish) and leg.best is not None:  # whatever the router found: it ends with an answer
+            self._add(
+                case,
+                "agent.completed",
+                leg=again.leg,
+                attempt=leg.attempt,
+                agent=leg.best.agent,
+                instance=leg.best.instance,
+                code=leg.best.code,
+            )
+        elif isinstance(step, Finish):
             self._ended(case, step, again.leg, leg.attempt, code_of(leg) if step.last else step.code)
         elif hand:
             self._matched(case, choice, mark, decided_us, again.leg, leg.attempt + 1)

@@ -90,7 +90,15 @@ class Head(
 class Best(
     msgspec.Struct,
     frozen=True,
-    rename={"confidence": "c", "code": "cd", "core": "rc", "details": "dt", "agent": "a", "instance": "i"},
+    rename={
+        "confidence": "c",
+        "code": "cd",
+        "core": "rc",
+        "details": "dt",
+        "agent": "a",
+        "instance": "i",
+        "duration_ms": "du",
+    },
 ):
     """A success that is less sure than its sender wants. It stands until another run has given a better one."""
 
@@ -100,6 +108,7 @@ class Best(
     details: str
     agent: str
     instance: str
+    duration_ms: int
 
 
 class Leg(

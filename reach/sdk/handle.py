@@ -63,8 +63,8 @@ class Handle:
             LegStatus(
                 number,
                 leg.state.value,
-                leg.agent or None,
-                leg.instance or None,
+                (leg.by_agent or leg.agent) or None,
+                (leg.by_instance if leg.by_agent else leg.instance) or None,
                 leg.attempts if leg.finished_at_ms else leg.attempt + (leg.state is LegState.RUNNING),
             )
             for number, leg in sorted(record.legs.items())

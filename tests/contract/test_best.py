@@ -206,8 +206,101 @@ async def test_a_short_answer_by_hand_is_weighed_too(drive: Drive) -> None:
     assert (await drive.leg(taken.msg_id)).best is not None
 
 
-async def test_the_next_round_begins_without_it(drive: Drive) -> None:
-    """It ended retryable in its first round, for want of bytes: nothing of an answer was kept."""
+@pytest.mark.parametrize(
+    ("written", "is_sure"),
+    [
+        *[
+            (number, False)
+            for number in ("0.4", "4e-1", "4E-1", "0.04e+1", "0", "-0", "-0.0", "-1e999", "0." + "4" * 997)
+        ],
+        *[
+            (number, True)
+            for number in ("0.80", "8", "1e999", "1" + "0" * 400, "0.9e0", "null", "true", '"0.4"', "[0.4]")
+        ],
+        # No JSON, though some readers would take it; and what is too long to be looked at.
+        *[
+            (text, True)
+            for text in ("0.", "00.4", "-00", "0.e1", "0.4.", "0.4e", "4e-", "0x0", "nan", "0." + "4" * 1_000)
+        ],
+    ],
+)
+async def test_what_is_no_number_says_nothing(drive: Drive, written: str, is_sure: bool) -> None:
+    core = sure(None).core.replace('"confidence":null', f'"confidence":{written}')
+    taken = await drive.running(min_confidence=WANTED)
+    assert await drive.settle(taken, Answer("success", "ok", core)) == "done"
+    assert ((await drive.leg(taken.msg_id)).state is LegState.DONE) is is_sure
+
+
+async def test_how_long_it_took_is_of_the_run_whose_answer_it_is(drive: Drive) -> None:
+    await drive.backend.open_inbox(0, "a2")
+    first = await drive.running(min_confidence=WANTED)
+    await drive.place.pass_time(1_500)
+    await drive.settle(first, sure(0.4))
+    await drive.decide(await drive.asked_again(), TO_OTHER)
+    (second,) = await drive.take("i2", agent="a2")
+    await drive.place.pass_time(4_000)
+    await drive.settle_as("a2", second, failure(), "i2")
+    told = await drive.receipt()
+    assert (1_500 <= told["duration_ms"] < 4_000, told["attempts"]) == (True, 2)
+
+
+async def test_a_decision_that_fails_half_way_leaves_it_and_no_dead_letter(drive: Drive) -> None:
+    await kept(drive)
+    assert (await drive.decide(await drive.asked_again(), Plan("finish"))).verdict == "error"
+    assert await receipt(drive) == FIRST
+    assert await drive.backend.dead_letters(0) == []
+
+
+@pytest.mark.parametrize("what", ["expired", "reclaimed"])
+async def test_due_tells_whose_answer_has_ended_it(drive: Drive, what: str) -> None:
+    taken = await asked(drive)
+    found = [event for event in await drive.live(20_000) if event.msg_id == taken.msg_id]
+    if what == "expired":
+        await kept(drive)
+        found = [event for event in await drive.live(31_000) if event.msg_id != taken.msg_id and event.what != "again"]
+    told = [
+        (event.what, event.agent, event.instance, event.attempt, event.code) for event in found if event.what != "again"
+    ]
+    answered = ("answered", AGENT, "i1", 1, "ok")
+    assert told == ([answered] if what == "expired" else [("reclaimed", "a2", "i2", 2, "agent.lost"), answered])
+
+
+async def test_a_round_that_begins_anew_is_weighed_anew(drive: Drive) -> None:
+    """What a former round had kept is gone: nothing of it is left in the next."""
+    await drive.backend.open_inbox(0, "a2")
+    first = await drive.running(min_confidence=WANTED, total_ms=10_000, ttl_ms=10_000)
+    await drive.place.pass_time(11_000)
+    await drive.backend.due(0)
+    assert (await drive.receipt())["code"] == "timeout.total"
+    await drive.sent(msg_id=first.msg_id, round=2, min_confidence=WANTED)
+    again = await drive.taken()
+    assert await drive.settle(again, sure(0.4, '"first"')) == "done"
+    assert (await drive.decide(await drive.asked_again(), TO_OTHER)).verdict == "done"
+    (second,) = await drive.take("i2", agent="a2")
+    assert await drive.settle_as("a2", second, failure(), "i2") == "done"
+    assert await receipt(drive) == FIRST
+    assert (await drive.send(msg_id=first.msg_id, round=3, min_confidence=WANTED))[1].known == "duplicate"
+    assert (await drive.receipt())["stored"] is True, "a success is not opened again"
+
+
+async def test_a_cancel_leaves_nothing_of_it(drive: Drive) -> None:
     taken = await asked(drive)
     await drive.backend.cancel(0, taken.msg_id, "sender-1", 1, 0)
-    assert (await drive.leg(taken.msg_id)).best is None
+    leg = await drive.leg(taken.msg_id)
+    assert (leg.best, leg.by_agent, leg.state) == (None, "", LegState.CANCELLED)
+
+
+async def test_a_plain_reader_that_is_lost_was_asked(drive: Drive) -> None:
+    """It was handed over: who reads by XREADGROUP has begun, though the ledger has it queued."""
+    await kept(drive)
+    await drive.decide(await drive.asked_again(), TO_OTHER)
+    assert await drive.place.read_plain(KEYS.inbox(0, "a2", "normal"), "agent", "plain")
+    await drive.live(20_000)
+    assert await receipt(drive) == FIRST
+
+
+async def test_a_second_that_hands_it_back_to_a_removed_inbox_was_asked(drive: Drive) -> None:
+    await asked(drive)
+    await drive.place.pass_time(16_000)
+    assert await drive.backend.close_inbox(0, "a2") is True
+    assert await receipt(drive) == FIRST

@@ -12,7 +12,7 @@ from typing import Literal
 import pytest
 
 from reach.backend.port import Backend
-from tests.property.moves import NAMES
+from tests.property.moves import NAMES, SECONDS, asking, live, move
 from tests.property.tour import TOUR
 from tests.property.trio import Differ, How, Trio
 from tests.property.walk import Tally, explore, follow, running_servers
@@ -53,6 +53,19 @@ async def test_the_tour_of_all_moves_looks_the_same_everywhere(urls: dict[str, s
     tally = Tally()
     await follow(urls, [([each], (0, how) if how else None) for each in TOUR], tally)
     assert tally.walks == 1
+
+
+@pytest.mark.parametrize("odd", ["wants", "wants soon"])
+async def test_what_becomes_of_an_answer_that_is_not_sure_looks_the_same_everywhere(
+    urls: dict[str, str], odd: str
+) -> None:
+    """Every end that it may come to, for one and for all; told to a caller that comes late, and left alone by what is due."""
+    tally = Tally()
+    for scope in ("one", "all"):
+        for second in SECONDS:
+            late = [*live(1, None), move("send", "w1", 1, [], "one", "b3", "s1", odd, False), move("inspect", 1, -1)]
+            await follow(urls, [(asking(1, scope, odd, second), None), (late, None)], tally)
+    assert tally.walks == 2 * len(SECONDS)
 
 
 async def test_every_step_of_the_port_is_a_part_of_random_walks(urls: dict[str, str]) -> None:

@@ -63,6 +63,12 @@ def answer_of(status: Literal["success", "failed", "retryable"], code: str, deta
     return Answer(status, code, core(status, code, output='{"é/":[1.0, 1e400]}'), details)
 
 
+def sure(confidence: str, output: str = '{"confidence":1,"partial":false}') -> Answer:
+    """A success that says how sure it is, in JSON or in what only looks like it."""
+    told = core(output=output).replace('"confidence":null', f'"confidence":{confidence}')
+    return Answer("success", "ok", told, '{"k":1}')
+
+
 ANSWERS = {
     "success": answer_of("success", "ok"),
     "reject": answer_of("failed", "handler.rejected", "{}"),
@@ -70,6 +76,12 @@ ANSWERS = {
     "retry": answer_of("retryable", "handler.retry", "{}"),
     "bare": Answer("failed", "", '{ "output" : {"é/":[1.0, 1e400]} }'),
     "bare error": Answer("retryable", "a/code", "{}", '{"k":1}'),
+    "unsure": sure("0.4"),
+    "as unsure": sure("4e-1", '"as unsure"'),
+    "less sure": sure("-0.0"),
+    "sure": sure("0.9"),
+    "oddly sure": sure("0."),
+    "bare unsure": Answer("success", "", '{ "confidence" : 0.3,"output":"\\"partial\\":false" }'),
 }
 
 ODD: dict[str, dict[str, Any]] = {
@@ -80,6 +92,8 @@ ODD: dict[str, dict[str, Any]] = {
     "short": {"ttl_ms": 5_000, "total_ms": 10_000},
     "slow": {"total_ms": 300_000, "processing_ms": 60_000, "ttl_ms": 100_000},
     "one attempt": {"max_attempts": 1},
+    "wants": {"min_confidence": 0.8, "total_ms": 300_000, "processing_ms": 60_000, "ttl_ms": 100_000},
+    "wants soon": {"min_confidence": 0.8, "ttl_ms": 5_000, "total_ms": 10_000},
     "silent": {},
 }
 

@@ -13,7 +13,13 @@
 -- INCLUDE giving_back
 local due, events, grace_until, seen = P .. 'due', {}, 0, 0
 local function note(r, l, L, what, code)
-  events[#events + 1] = {r.m, l, what, L.a or '', L.i or '', (L.n or 0) + 1, code}
+  local by, instance = L.ba or L.a or '', L.ba and L.bi or L.i or ''
+  events[#events + 1] = {r.m, l, what, by, instance, (L.n or 0) + (L.ba and 0 or 1), code}
+end
+-- A leg that has ended with its best answer was answered, whatever has ended it.
+local function answered(r, l, L)
+  if L.ba then note(r, l, L, 'answered', L.cd) end
+  return L.ba
 end
 -- INCLUDE ticking
 -- INCLUDE visiting

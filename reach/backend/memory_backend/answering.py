@@ -79,7 +79,7 @@ def weighed(answer: Answer, wanted: float) -> tuple[Answer, float]:
         return answer, -1.0
     found = (_members(answer.core) or {}) if wanted > 0 else {}
     said = _said(answer.core, found["confidence"]) if "confidence" in found else None
-    sure = max(float(said), 0.0) if isinstance(said, int | float) and not isinstance(said, bool) else 1.0
+    sure = max(said, 0.0) if isinstance(said, float) else 1.0
     if sure >= wanted:
         return answer, sure
     start, end = found["partial"]
@@ -102,10 +102,10 @@ def _is_object(text: str) -> bool:
 
 
 def _said(text: str, place: tuple[int, int]) -> object:
-    """The text that a short member is; False where it is none."""
+    """What a short member says; False for a long one, and for what is no JSON. All numbers are floats, however great."""
     start, end = place
     try:
-        return json.loads(text[start:end]) if end - start <= 1_000 else False
+        return json.loads(text[start:end], parse_int=float) if end - start <= 1_000 else False
     except ValueError:
         return False
 

@@ -84,7 +84,7 @@ def close_leg(
         part.discard(leg.agent, record.head.lane, leg.hand)
     best = leg.best
     if best is not None and state is not LegState.CANCELLED and sure < best.confidence:
-        record.change(number, by_agent=best.agent, by_instance=best.instance)
+        record.change(number, by_agent=best.agent, by_instance=best.instance, duration_ms=best.duration_ms)
         answer, state = Answer("success", best.code, best.core, best.details), LegState.DONE
     record.change(
         number,

@@ -130,8 +130,9 @@ class _Round:
             code, message = "ttl.expired", "the ttl was over before the first hand-over"
         else:
             return False
-        self._note(msg_id, record, number, "expired", code)
         lapse_leg(part, msg_id, record, number, LegState.EXPIRED, code, message)
+        if not self._answered(msg_id, record, number):
+            self._note(msg_id, record, number, "expired", code)
         return True
 
     def _held(self, msg_id: str, record: MessageRecord, number: int, pending: Pending) -> int | None:
@@ -170,6 +171,7 @@ class _Round:
             answer = Answer("retryable", code, own_answer("retryable", code, message), f'{{"state":"{state}"}}')
         if give_back(self.part, msg_id, record, number, code, burn=answer is not None, answer=answer):
             return record.legs[number].due_at_ms
+        self._answered(msg_id, record, number)
         return None
 
     def _pending(self, record: MessageRecord, number: int) -> Pending | None:
@@ -181,4 +183,14 @@ class _Round:
 
     def _note(self, msg_id: str, record: MessageRecord, number: int, what: str, code: str) -> None:
         leg = record.legs[number]
-        self.events.append(DueEvent(msg_id, number, what, leg.agent, leg.instance, leg.attempt + 1, code))
+        if leg.by_agent:
+            self.events.append(DueEvent(msg_id, number, what, leg.by_agent, leg.by_instance, leg.attempt, code))
+        else:
+            self.events.append(DueEvent(msg_id, number, what, leg.agent, leg.instance, leg.attempt + 1, code))
+
+    def _answered(self, msg_id: str, record: MessageRecord, number: int) -> bool:
+        """A leg that has ended with its best answer was answered, whatever has ended it."""
+        leg = record.legs[number]
+        if leg.by_agent:
+            self._note(msg_id, record, number, "answered", leg.code)
+        return bool(leg.by_agent)

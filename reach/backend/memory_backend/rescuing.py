@@ -44,6 +44,8 @@ def _end_half_way(part: Partition, decision: Again, message: str) -> None:
         letter[b"e"] = part.envelope_of(msg_id, record, number) or b""
         lapse_leg(part, msg_id, record, number, LegState.EXPIRED, "backend.unavailable", message)
         part.save(msg_id, record)
+        if record.legs[number].by_agent:  # a success is no dead letter
+            return
         letter[b"r"] = receipt_text(record.head, number, record.legs[number], part.now_ms, stored=False)
         letter[b"h"] = history(record.legs[number])
     part.bury(letter)

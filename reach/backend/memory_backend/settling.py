@@ -45,8 +45,9 @@ def _settle(part: Partition, agent: str, settlement: Settlement) -> SettleVerdic
         if give_back(part, msg_id, record, number, answer.code, burn=burn, answer=answer, wait_ms=wait_ms):
             record.change(number, settled=True)
     elif answer.status == "success" and sure < record.head.min_confidence and may_ask:
-        best = Best(sure, answer.code, answer.core, answer.details, leg.agent, leg.instance)
         give_back(part, msg_id, record, number, answer.code, burn=True, answer=answer)
+        took_ms = record.legs[number].duration_ms
+        best = Best(sure, answer.code, answer.core, answer.details, leg.agent, leg.instance, took_ms)
         record.change(number, best=best, settled=True)
     else:
         record.change(number, settled=True)

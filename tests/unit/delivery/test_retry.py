@@ -37,7 +37,7 @@ def test_only_what_the_table_retries_goes_again(line: object) -> None:
 
 
 def test_a_better_answer_is_asked_for_at_once_while_runs_are_left() -> None:
-    guess = Best(0.4, "ok", "{}", "{}", "a", "a.1")
+    guess = Best(0.4, "ok", "{}", "{}", "a", "a.1", 5)
     assert judged(returned("ok", best=guess)) == AT_ONCE
     assert judged(returned("ok", attempt=6, best=guess)) == Comeback(ends=True)
 

@@ -11,7 +11,7 @@ from reach.routing.decide import Chooser
 from reach.routing.index import CapabilityIndex
 from reach.routing.message import Message
 from reach.routing.pattern import parse
-from reach.routing.steps import Choice, Step
+from reach.routing.steps import Choice, Finish, Step
 from reach.routing.strategies import Memory
 
 NOW = 1_000_000_000
@@ -88,6 +88,13 @@ def step(choice: Choice) -> Step:
     """The only step of this decision."""
     assert len(choice.steps) == 1
     return choice.steps[0]
+
+
+def finish(choice: Choice) -> Finish:
+    """The same, where it is an end."""
+    found = step(choice)
+    assert isinstance(found, Finish)
+    return found
 
 
 ACCEPT_ONE = (Accept(type="request", schemas=("refund.request.v1",)),)

@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from reach.envelope.ledger import Best, LegState
+from reach.envelope.ledger import LegState
 from reach.envelope.message import Envelope, Scope, Source, Target, Traces
 from reach.routing.decide import MAX_FANOUT, decide
 from reach.routing.index import CapabilityIndex
 from reach.routing.message import message_of
-from reach.routing.steps import Choice, Comeback, Delay, Deliver, Finish, Seen, Stay
-from tests.unit.routing.seen import DRAINING, NOW, add, chooser, leg, message, silence, step, three
+from reach.routing.steps import Comeback, Delay, Deliver, Finish, Seen, Stay
+from tests.unit.routing.seen import DRAINING, NOW, add, chooser, finish, leg, message, silence, step, three
 
 CORE = '{"status":"retryable","code":"handler.error"}'
 
@@ -18,12 +18,6 @@ CORE = '{"status":"retryable","code":"handler.error"}'
 @pytest.fixture
 def index() -> CapabilityIndex:
     return three()
-
-
-def finish(choice: Choice) -> Finish:
-    found = step(choice)
-    assert isinstance(found, Finish)
-    return found
 
 
 def policy(index: CapabilityIndex, text: bytes) -> None:
@@ -193,27 +187,6 @@ def test_a_leg_whose_agent_is_gone_waits_for_another_until_total_and_keeps_its_a
     unanswered = leg(LegState.RETURNED, agent="a")
     assert step(decide(message(), unanswered, by, NOW + 10_000)) == Delay(2_000)
     assert finish(decide(message(), unanswered, by, NOW + 29_500)).code == "route.no_candidate"
-
-
-GUESS = Best(0.4, "ok", '{"status":"success","code":"ok"}', "{}", "a", "a.1")
-
-
-@pytest.mark.parametrize("state", [LegState.RETURNED, LegState.WAITING])
-def test_whoever_gave_the_best_answer_is_not_asked_for_a_better_one(index: CapabilityIndex, state: LegState) -> None:
-    """Not even where all others have been tried: those may be asked again."""
-    asked = leg(state, agent="a", attempt=1, handed=True, core=GUESS.core, best=GUESS, tried=("b", "c", "a"))
-    for seed in range(20):
-        assert step(decide(message(), asked, chooser(index, seed), NOW)) in (Deliver("b"), Deliver("c"))
-    silence(index, "b", "c")
-    assert finish(decide(message(), asked, chooser(index), NOW)).last, "nobody waits for somebody who may be better"
-    index.apply("gone", "a", b"")
-    assert finish(decide(message(), asked, chooser(index), NOW)).last
-
-
-def test_a_move_does_not_go_to_it_either(index: CapabilityIndex) -> None:
-    index.apply("gone", "c", b"")
-    waits = leg(LegState.QUEUED, agent="b", hand="1-1", attempt=1, handed=True, best=GUESS)
-    assert step(decide(message(), waits, chooser(index), NOW)) == Stay()
 
 
 @pytest.mark.parametrize("state", [LegState.RUNNING, LegState.DONE, LegState.HELD, LegState.PARKED])

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from reach import Agent, Result, Status
-from reach.testing import TestReach
+from reach.testing import TestReach, wait_until
 
 CITY = Annotated[str, msgspec.Meta(min_length=1)]
 
@@ -104,6 +104,49 @@ async def test_total_ends_with_the_guess() -> None:
         await bus.advance(6)
         receipt = await handle.receipt(0)
     assert (receipt.status, receipt.output, receipt.partial, receipt.attempts) == (Status.SUCCESS, "x", True, 2)
+
+
+async def points(bus: TestReach, msg_id: str) -> list[tuple[str, str, int, str]]:
+    """The hop records in the order in which they were written: point, agent, attempt, code."""
+    batches = [msgspec.json.decode(batch) for _, batch in await bus.reach.backend.read_events(0, "0", 0)]
+    records = [record for batch in batches for record in batch if record["msg_id"] == msg_id]
+    return [(r["point"], r.get("agent", ""), r.get("attempt", 0), r.get("code", "")) for r in records]
+
+
+@pytest.mark.parametrize("end", ["nobody else", "total", "lost"])
+async def test_what_ends_with_its_guess_is_told_as_an_answer(end: str) -> None:
+    asked: list[str] = []
+    guesser = oracle("guesser", [Result("x", confidence=0.4)], asked)
+    other = Agent("other")
+
+    @other.capability("weather")
+    async def hang() -> None:
+        asked.append("other")
+        await asyncio.Event().wait()
+
+    async with TestReach(guesser) as bus:
+        if end != "nobody else":
+            await bus.pause(guesser)
+        handle = await bus.send("capability:weather", min_confidence=0.8, timeout=10 if end == "total" else 60)
+        if end != "nobody else":
+            await bus.settle()
+            await bus.start(other)
+            await bus.resume(guesser)
+            await bus.advance(1)
+            assert asked == ["guesser", "other"]
+            await (bus.kill if end == "lost" else bus.pause)(other)
+        await bus.advance(40)
+        assert (await handle.receipt(0)).partial
+        (leg,) = (await handle.status()).legs
+        completed = ("agent.completed", "guesser", 1, "ok")
+
+        async def told_twice() -> bool:  # when it was kept, and when it ended the message
+            return (await points(bus, handle.msg_id)).count(completed) == 2
+
+        await wait_until(told_twice)
+        told = {point for point, *_ in await points(bus, handle.msg_id)}
+    assert told.isdisjoint({"route.failed", "message.expired", "message.dead"})
+    assert (leg.state, leg.agent, leg.instance is not None) == ("done", "guesser", True)
 
 
 async def test_a_policy_may_want_it_for_all() -> None:

@@ -19,6 +19,7 @@ local function conclude(r, l, L, answer, wait)
     -- Not sure enough: it is kept, and one other agent is asked.
     local best = {c = answer.sure, cd = answer.code, rc = answer.core, dt = answer.details, a = L.a, i = L.i or ''}
     back(r, l, L, true, answer.code, answer)
+    best.du = L.du
     L.b, L.se = best, true
   else
     L.se = true

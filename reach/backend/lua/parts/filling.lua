@@ -60,8 +60,10 @@ local function members(s)
   return nil
 end
 
--- The text that a short member is.
+-- What a short member says; false for a long one, and for what is no JSON: cjson would read a number such as 00.4 or 0. all the same.
 local function said(s, at)
-  local ok, v = pcall(cjson.decode, '[' .. string.sub(s, at[1], math.min(at[2], at[1] + 1000)) .. ']')
+  local word = string.sub(s, at[1], at[2])
+  if #word > 1000 or string.find(word, '^-?0%d') or string.find(word, '^-?%d+%.%D') or string.find(word, '^-?%d+%.$') then return false end
+  local ok, v = pcall(cjson.decode, '[' .. word .. ']')
   return ok and v[1]
 end

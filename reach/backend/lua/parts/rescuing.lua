@@ -21,6 +21,7 @@ local function rescue(d, e, why)
     if L and not L.fi then
       lapse(r, d.l, L, 'expired', 'backend.unavailable', 'it could not be routed: ' .. string.sub(why, 1, 300))
       save(r)
+      if L.ba then return end -- a success is no dead letter
       receipt, h = text(r, d.l, L, false), history(L)
     end
   end

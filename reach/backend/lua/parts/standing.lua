@@ -4,6 +4,6 @@
 local function standing(L, state, answer)
   local b = L.b
   if not b or state == 'cancelled' or (answer.sure and answer.sure >= b.c) then return answer, state end
-  L.ba, L.bi = b.a, b.i
+  L.ba, L.bi, L.du = b.a, b.i, b.du
   return {status = 'success', code = b.cd, core = b.rc, details = b.dt}, 'done'
 end

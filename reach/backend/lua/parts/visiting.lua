@@ -1,4 +1,4 @@
--- What is due of one leg. Answers the next moment, nil when the leg has ended. Needs lanes, giving_back, ticking; `grace_until`, `note` from due.
+-- What is due of one leg. Answers the next moment, nil when the leg has ended. Needs lanes, giving_back, ticking; `grace_until`, `note`, `answered` from due.
 local GAPS = {3000, 6000, 12000}
 
 local function holder_of(r, L)
@@ -7,17 +7,17 @@ local function holder_of(r, L)
   return not pending.err and pending[1] or nil
 end
 
+local function expire(r, l, L, code, message)
+  lapse(r, l, L, 'expired', code, message)
+  if not answered(r, l, L) then note(r, l, L, 'expired', code) end
+  return true
+end
+
 local function overdue(r, l, L)
-  if now >= r.head.ta then
-    note(r, l, L, 'expired', 'timeout.total')
-    lapse(r, l, L, 'expired', 'timeout.total', 'the total time is over')
-    return true
-  end
+  if now >= r.head.ta then return expire(r, l, L, 'timeout.total', 'the total time is over') end
   if not L.f and now >= r.head.fa then
     if holder_of(r, L) then L.f = true return false end -- a plain reader has it: the first hand-over was in time
-    note(r, l, L, 'expired', 'ttl.expired')
-    lapse(r, l, L, 'expired', 'ttl.expired', 'the ttl was over before the first hand-over')
-    return true
+    return expire(r, l, L, 'ttl.expired', 'the ttl was over before the first hand-over')
   end
   return false
 end
@@ -31,6 +31,7 @@ local function lost(r, l, L, burn, what, code, message)
   note(r, l, L, what, code)
   L.se = nil
   if back(r, l, L, burn, code, burn and made('retryable', code, message, '{"state":"' .. L.st .. '"}') or nil) then return L.d end
+  answered(r, l, L)
   return nil
 end
 
