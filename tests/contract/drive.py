@@ -28,15 +28,15 @@ TO_AGENT = Plan("deliver", AGENT)
 STEP_MS = 2_500  # a router that lives runs `due` at least that often
 
 
-def core(status: str = "success", code: str = "ok", output: str = "1.0") -> str:
+def core(status: str = "success", code: str = "ok", output: str = "1.0", confidence: str = "null") -> str:
     return (
         f'{{"status":"{status}","code":"{code}","output":{output},"error_message":null,"schema":null,"processing_host":null,'
-        '"confidence":null,"partial":false,"cost":null,"via":null,"retry_after_ms":null}'
+        f'"confidence":{confidence},"partial":false,"cost":null,"via":null,"retry_after_ms":null}}'
     )
 
 
-def success(output: str = "1.0") -> Answer:
-    return Answer("success", "ok", core(output=output))
+def success(output: str = "1.0", confidence: str = "null") -> Answer:
+    return Answer("success", "ok", core(output=output, confidence=confidence))
 
 
 def failure(code: str = "handler.rejected") -> Answer:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from reach.backend.keys import GROUP_AGENT
 from reach.backend.steps import Answer, Plan, Taken
 from reach.envelope.ledger import LegState
 from tests.contract.drive import AGENT, TO_AGENT, Drive, failure, retryable
@@ -111,6 +112,14 @@ async def test_the_second_that_is_lost_leaves_the_first(drive: Drive) -> None:
     await drive.live(20_000)
     assert await receipt(drive) == FIRST
     assert (await drive.leg(taken.msg_id)).attempts == 2
+
+
+async def test_the_second_whose_entry_is_nobodys_was_asked(drive: Drive) -> None:
+    """Somebody acknowledged it by hand: it looks undelivered, but the ledger knows that it runs."""
+    taken = await asked(drive)
+    await drive.place.acknowledge(KEYS.inbox(0, "a2", "normal"), GROUP_AGENT, taken.hand)
+    assert await drive.backend.close_inbox(0, "a2") is True
+    assert await receipt(drive) == FIRST
 
 
 async def test_an_inbox_that_vanishes_under_the_second_leaves_the_first(drive: Drive) -> None:
@@ -294,7 +303,7 @@ async def test_a_plain_reader_that_is_lost_was_asked(drive: Drive) -> None:
     """It was handed over: who reads by XREADGROUP has begun, though the ledger has it queued."""
     await kept(drive)
     await drive.decide(await drive.asked_again(), TO_OTHER)
-    assert await drive.place.read_plain(KEYS.inbox(0, "a2", "normal"), "agent", "plain")
+    assert await drive.place.read_plain(KEYS.inbox(0, "a2", "normal"), GROUP_AGENT, "plain")
     await drive.live(20_000)
     assert await receipt(drive) == FIRST
 

@@ -5,12 +5,14 @@ from tests.model.partition import AT_ONCE, FAULT, Partition
 from tests.model.scene import OUTCOMES, Scene, Steps, step
 from tests.model.world import (
     DEAD,
+    GUESS,
     HANDED_BACK,
     NOBODY,
     PLAIN,
     RECEIPTS,
     RETRYABLE,
     SUCCESS,
+    UNSURE,
     Entry,
     Letter,
     Work,
@@ -18,7 +20,7 @@ from tests.model.world import (
 )
 
 #: how a run may end, and the fault as which it is counted
-ENDS = ((SUCCESS, ""), (RETRYABLE, "retryable"), (HANDED_BACK, "handed back"))
+ENDS = ((SUCCESS, ""), (RETRYABLE, "retryable"), (UNSURE, "unsure"), (GUESS, "guess"), (HANDED_BACK, "handed back"))
 
 
 class Agents(Scene):
@@ -120,7 +122,7 @@ class Agents(Scene):
 
     def _answers(self, world: World, work: Work) -> Steps:
         """An agent without scripts: XADD receipts, and nothing else."""
-        for outcome, kind in ENDS[:2]:
+        for outcome, kind in ENDS[:-1]:
             for p in self.chosen(world, kind):
                 p.works.remove(work)
                 p.doors.append(Entry(RECEIPTS, (work.leg, work.hand, outcome, work.agent)))

@@ -49,6 +49,12 @@ GUARDS = (
     Guard("resume", "after a lost connection take gives again what is pending to this instance", "lost replies", 1),
     Guard("held", "but not what it says that it holds", "agents", 1),
     Guard("lease", "an entry is taken from its holder only when it has not renewed for 15 s", "inbox removed", 1),
+    # an answer that is not sure enough
+    Guard("best", "the best answer survives every end but a cancel", "best", 1),
+    Guard("cancelled best", "a cancel ends also what has an answer", "best", 2),
+    Guard("better", "of two answers the better one is told", "best", 2),
+    Guard("second", "one other run is asked for a better answer, however it ends", "best", 2),
+    Guard("another", "whoever was not sure is not asked again", "best", 1),
     # due
     Guard("reclaim", "due gives back what nobody renews", "agents", 1),
     Guard("rearm", "due puts the again once more", "agains", 2),

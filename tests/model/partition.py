@@ -6,6 +6,7 @@ from reach.delivery.states import TRANSITIONS
 from tests.model.guards import ALL
 from tests.model.world import (
     AGAIN,
+    CANCELLED,
     DONE,
     EXPIRED,
     INGRESS,
@@ -34,6 +35,8 @@ ALLOWED = frozenset((before.value, after.value) for before, later in TRANSITIONS
 AT_ONCE, BY_CLAIM, BY_DUE, AT_TOTAL = 0, 1, 2, 3
 #: ... or perhaps never: it is a fault, or the choice of somebody outside
 FAULT = 9
+#: the worth of an end that is no answer of a run
+NO_ANSWER = -1
 
 
 class Send(NamedTuple):
@@ -59,6 +62,11 @@ class Setting(NamedTuple):
     boxes: int = 2  # callers that a record has room for: four in the protocol
     within: int = BY_DUE  # everything must be able to end this soon, so nothing that takes longer happens
     guards: frozenset[str] = ALL
+
+    @property
+    def wants(self) -> bool:
+        """Whether its senders want more confidence than some answers have."""
+        return not self.kinds.isdisjoint({"unsure", "guess"})
 
     @property
     def legs(self) -> int:
@@ -190,15 +198,18 @@ class Partition:
             self.blame("somebody is shown the receipt of another one's message")
         self.post(box, 1 << n)
 
-    def close(self, n: int, state: str, *, retryable: bool = False, settled: bool = False) -> None:
-        """End a leg: entry, receipts, and at the last leg `due` and env."""
+    def close(
+        self, n: int, state: str, *, retryable: bool = False, settled: bool = False, worth: int = NO_ANSWER
+    ) -> None:
+        """End a leg: entry, receipts, and at the last leg `due` and env. `worth`: of the answer that a run has just given."""
         leg, head = self.legs[n], self.head
         assert head is not None
+        state, retryable, by = self._standing(leg, state, retryable, worth)
         if leg.state in {QUEUED, RUNNING}:
             self.drop(leg.hand, leg.agent)
         # Who still runs it learns it by its next renewal.
         self.works = [w._replace(over=True) if (w.leg, w.hand) == (n, leg.hand) else w for w in self.works]
-        self.become(n, state, settled=settled, retryable=retryable)
+        self.become(n, state, settled=settled, retryable=retryable, best=-1, worth=-1, asked=False, by=by)
         self.ended[n] += 1
         if self.ended[n] > 1:
             self.blame("two terminal receipts for one leg in one round")
@@ -206,6 +217,29 @@ class Partition:
             self.armed = self.env = False
         for box in head.boxes:
             self.receipt(box, n)
+
+    def _standing(self, leg: Leg, state: str, retryable: bool, worth: int) -> tuple[str, bool, int]:
+        """What a leg ends with, and whose answer that is: the best one survives every end but a cancel."""
+        if leg.best < 0:
+            return state, retryable, -1
+        if state == CANCELLED and self.on("cancelled best"):
+            return state, retryable, -1
+        if worth == NO_ANSWER and state != CANCELLED and not self.on("best"):
+            self.blame("a failure is told although there is an answer")
+            return state, retryable, -1
+        if worth >= leg.worth or (worth != NO_ANSWER and not self.on("better")):
+            if worth < leg.worth:
+                self.blame("the worse of two answers is told")
+            return state, retryable, -1
+        if state == CANCELLED:
+            self.blame("what was cancelled is answered")
+        return DONE, False, leg.best
+
+    def keep(self, n: int, worth: int) -> None:
+        """Keep an answer that is not sure enough, and ask somebody else."""
+        best = self.legs[n].agent
+        self.back(n, burn=True)
+        self.note(n, settled=True, best=best, worth=worth, asked=False)
 
     def lose(self, n: int) -> None:
         """End a leg as backend.unavailable: its bytes are nowhere."""
@@ -216,6 +250,9 @@ class Partition:
     def back(self, n: int, *, burn: bool) -> bool:
         """Give a leg back for a new decision. False: its bytes are lost, it has ended."""
         leg = self.legs[n]
+        if leg.best >= 0 and (burn or leg.state == RUNNING) and self.on("second"):
+            self.close(n, DONE, retryable=True)
+            return False
         if not self.has_bytes(leg):
             self.lose(n)
             return False
@@ -241,6 +278,8 @@ class Partition:
                     self.close(n, DONE, retryable=True)
                     return
                 self.blame("an entry lies in an inbox that nobody has opened")
+            if self.legs[n].asked:
+                self.blame("more than one other run is asked for a better answer")
             hand = self.fresh_hand()
             self.inbox.append(Letter(hand, n, plan.agent, NOBODY, not self.setting.large))
             self.become(n, QUEUED, agent=plan.agent, hand=hand, settled=False, instance=NOBODY, over=False)

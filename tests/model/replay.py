@@ -4,35 +4,35 @@ This is what keeps the model true. Time is moved only where the model says that 
 """
 
 from random import Random
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import msgspec
 
 from reach.backend.keys import GROUP_AGENT
 from reach.backend.steps import Plan as RealPlan
 from reach.backend.steps import Settlement, WorkEntry
-from reach.envelope.ledger import Leg as RealLeg
 from reach.envelope.ledger import LegState
-from tests.contract.drive import Drive, new_id, retryable, success
+from tests.contract.drive import Drive, retryable, success
 from tests.contract.places import KEYS, Place, Snapshot
 from tests.model.ledger import Ledger
+from tests.model.likeness import Likeness
+from tests.model.partition import Setting
 from tests.model.scene import Call, Step
 from tests.model.world import (
     AGAIN,
-    DEAD,
+    GUESS,
     HANDED_BACK,
     INGRESS,
     NOBODY,
-    OPEN,
     PLAIN,
     RECEIPTS,
     RETRYABLE,
     SUCCESS,
     TTL_OVER,
+    UNSURE,
     WAITING,
     Decision,
     Entry,
-    Leg,
     Letter,
     Plan,
     Work,
@@ -42,9 +42,22 @@ from tests.model.world import (
 
 LONG_MS = 1_000_000_000
 TTL_MS, WAIT_MS = 100_000_000, 1_000_000
-ANSWERS = {SUCCESS: success(), RETRYABLE: retryable(), HANDED_BACK: retryable("handler.retry")}
+ANSWERS = {
+    SUCCESS: success(),
+    RETRYABLE: retryable(),
+    HANDED_BACK: retryable("handler.retry"),
+    UNSURE: success(confidence="0.4"),
+    GUESS: success(confidence="0.2"),
+}
+WANTED = 0.8
 RARELY = 0.8
-FOR_ONE_CALLER = {"envelope.id_conflict", "overloaded"}
+
+
+def can_follow(setting: Setting, world: World, step: Step) -> bool:
+    """The model looks at one leg at a time, `due` at all that are due; and no wait is longer than ttl here."""
+    what = {call[0] for call in step.calls}
+    waits = any(leg.state == WAITING and not leg.over for leg in world.legs)
+    return not (setting.broadcast and "due" in what) and not (waits and "pass" in what)
 
 
 class _Kept(NamedTuple):
@@ -56,22 +69,17 @@ class _Kept(NamedTuple):
     seen: dict[str, str]
 
 
-class Replay:
+class Replay(Likeness):
     """One walk on one backend. `hands` and `people`: what the numbers of the model stand for there."""
 
     def __init__(self, drive: Drive, ledger: Ledger) -> None:
-        self.drive, self.setting = drive, ledger.setting
+        super().__init__(drive, ledger.setting)
         self.ledger = ledger
         self.world: World = ledger.start
-        self.msg_id = new_id()
-        self.hands: dict[int, str] = {0: "0"}
-        self.people: dict[int, str] = {NOBODY: "", PLAIN: "plain"}
-        self.count = 0
         self.waiting: list[WorkEntry] = []  # entries that are pending at the doors
         self.gone: list[WorkEntry] = []
-        self.heard = [0] * len(self.setting.sends)
-        self.told: list[str] = []
         self.kept: _Kept | None = None
+        self.moment_ms = 0
 
     @classmethod
     async def start(cls, place: Place, ledger: Ledger) -> Self:
@@ -87,7 +95,7 @@ class Replay:
     async def walk(self, rng: Random, steps: int) -> None:
         """Go anywhere the model may go, at random, and compare after every step."""
         for _ in range(steps):
-            moves = [step for step in self.ledger.moves(self.world) if self._can(step)]
+            moves = [step for step in self.ledger.moves(self.world) if can_follow(self.setting, self.world, step)]
             if not moves:
                 return
             chosen = rng.choice(moves)
@@ -95,14 +103,9 @@ class Replay:
                 chosen = rng.choice(moves)
             await self.follow(chosen)
 
-    def _can(self, step: Step) -> bool:
-        """The model looks at one leg at a time, `due` at all that are due; and no wait is longer than ttl here."""
-        what = {call[0] for call in step.calls}
-        waits = any(leg.state == WAITING and not leg.over for leg in self.world.legs)
-        return not (self.setting.broadcast and "due" in what) and not (waits and "pass" in what)
-
     async def follow(self, step: Step) -> None:
         self.told.append(step.name)
+        await self._next_moment()
         for call in step.calls:
             await self._carry_out(call)
         self.waiting += await self.drive.work()
@@ -111,6 +114,13 @@ class Replay:
         self.hands = {new: self.hands[old] for old, new in hands.items()}
         self.people = {new: self._name(old) for old, new in people.items()} | {NOBODY: "", PLAIN: "plain"}
         self.world = self.ledger.next(step)
+
+    async def _next_moment(self) -> None:
+        """Ids are unique within one inbox only; to the model two hands are never the same."""
+        now_ms = await self.drive.backend.now_ms()
+        if now_ms == self.moment_ms:
+            await self.drive.place.pass_time(1)
+        self.moment_ms = now_ms
 
     # ---------------------------------------------------------------- doing
     async def _carry_out(self, call: Call) -> None:
@@ -164,6 +174,7 @@ class Replay:
                 ttl_ms=TTL_MS,
                 total_ms=LONG_MS,
                 processing_ms=LONG_MS,
+                min_confidence=WANTED if self.setting.wants else 0.0,
                 envelope=b"e" * (70_000 if self.setting.large else 10),
             )
             said = result.verdict
@@ -275,7 +286,7 @@ class Replay:
 
     # ---------------------------------------------------------------- words
     def _plan(self, plan: Plan) -> RealPlan:
-        agent = f"agent{plan.agent}" if plan.agent >= 0 else ""
+        agent = self._agent(plan.agent)
         answer = retryable("route.no_candidate") if plan.act == "finish" else None
         wait_ms = WAIT_MS if plan.act == "delay" else 0
         return RealPlan(plan.act, agent=agent, wait_ms=wait_ms, answer=answer)  # type: ignore[arg-type]
@@ -285,12 +296,6 @@ class Replay:
             self.count += 1
             self.hands[hand] = f"1-{self.count}"  # forged: nobody ever had it
         return self.hands[hand]
-
-    def _name(self, instance: int) -> str:
-        if instance not in self.people:
-            self.count += 1
-            self.people[instance] = f"i{self.count}"
-        return self.people[instance]
 
     def _is(self, entry: WorkEntry, wanted: Entry | Decision) -> bool:
         if entry.kind != wanted.door:
@@ -313,73 +318,3 @@ class Replay:
         self.waiting.remove(found)
         self.gone.append(found)
         return found
-
-    def _story(self, what: str) -> str:
-        return f"{what}\n" + "\n".join(f"  {k}. {line}" for k, line in enumerate(self.told, 1))
-
-    # ---------------------------------------------------------------- comparing
-    async def _compare(self, world: World) -> None:
-        record = await self.drive.backend.inspect(0, self.msg_id)
-        head = world.head
-        assert (record is not None) == (head is not None), self._story("a record, or none")
-        if record is not None and head is not None:
-            assert bool(record.head.tombstones) == bool(head.tombs), self._story("tombstones differ")
-            if not head.tombs:
-                assert record.head.round == head.round, self._story("rounds differ")
-                assert record.head.stopped == head.stopped, self._story("the cancelled rounds differ")
-                assert len(record.head.mailboxes) == len(head.boxes), self._story("reply_to differ")
-                for n, leg in enumerate(world.legs):
-                    self._compare_leg(n, leg, record.legs[n])
-        there = await self.drive.place.type_of(KEYS.envelope(0, self.msg_id)) == "string"
-        assert there == world.env, self._story("env differs")
-        assert (self.msg_id in await self.drive.place.due()) == world.armed, self._story("due differs")
-        for agent in range(self.setting.agents):
-            await self._compare_inbox(world, agent)
-        await self._compare_mail(world)
-
-    def _compare_leg(self, n: int, leg: Leg, real: RealLeg) -> None:
-        self.hands.setdefault(leg.hand, real.hand)
-        if leg.instance not in {DEAD, NOBODY}:
-            self.people.setdefault(leg.instance, real.instance)
-        wanted: dict[str, Any] = {
-            "state": leg.state,
-            "hand": self.hands[leg.hand],
-            "attempt": leg.attempt,
-            "moves": leg.moves,
-            "settled": leg.settled,
-            "ended": leg.state not in OPEN,
-        }
-        found: dict[str, Any] = {
-            "state": real.state.value,
-            "hand": real.hand,
-            "attempt": real.attempt,
-            "moves": real.moves,
-            "settled": real.settled,
-            "ended": real.finished_at_ms > 0,
-        }
-        if leg.instance not in {DEAD, NOBODY}:
-            wanted["instance"], found["instance"] = self.people[leg.instance], real.instance
-        assert found == wanted, self._story(f"leg {n} is {found}, not {wanted}")
-
-    async def _compare_inbox(self, world: World, agent: int) -> None:
-        key = KEYS.inbox(0, f"agent{agent}", "normal")
-        is_gone = await self.drive.place.type_of(key) != "stream"
-        assert is_gone == world.gone[agent], self._story(f"the inbox of agent {agent}: {is_gone}")
-        if is_gone:
-            return
-        letters = [letter for letter in world.inbox if letter.agent == agent]
-        ids = sorted(entry for entry, _ in await self.drive.place.entries(key))
-        assert ids == sorted(self.hands[letter.hand] for letter in letters), self._story(f"inbox {agent} holds {ids}")
-        pending = {row.id: row.consumer for row in await self.drive.place.pending(key, GROUP_AGENT)}
-        for letter in letters:
-            hand = self.hands[letter.hand]
-            assert (hand in pending) == (letter.instance != NOBODY), self._story(f"pending are {pending}")
-            if letter.instance not in {NOBODY, DEAD}:
-                assert pending[hand] == self._name(letter.instance), self._story(f"pending are {pending}")
-
-    async def _compare_mail(self, world: World) -> None:
-        for caller, state in enumerate(world.callers):
-            for receipt in await self.drive.receipts(f"box{caller}"):
-                is_whole = receipt["code"] in FOR_ONE_CALLER
-                self.heard[caller] |= (1 << self.setting.legs) - 1 if is_whole else 1 << receipt["leg"]
-            assert self.heard[caller] == state.heard, self._story(f"caller {caller} has heard {self.heard[caller]:b}")

@@ -65,6 +65,7 @@ def _send_plans(setting: Setting, world: World, caller: int) -> Iterator[tuple[P
 
 def _leg_plans(setting: Setting, world: World, n: int, leg: Leg) -> Iterator[Plan]:
     agents = [n] if setting.broadcast else list(range(setting.agents))
+    others = [agent for agent in agents if agent != leg.best or "another" not in setting.guards]
     if leg.state == QUEUED:
         yield STAY
         if (
@@ -72,7 +73,7 @@ def _leg_plans(setting: Setting, world: World, n: int, leg: Leg) -> Iterator[Pla
             and world.time != TOTAL_OVER
             and (leg.moves < MAX_MOVES or "two moves" not in setting.guards)
         ):
-            yield from (Plan("move", agent) for agent in agents if agent != leg.agent)
+            yield from (Plan("move", agent) for agent in others if agent != leg.agent)
         return
     late = world.time == TOTAL_OVER or (world.time != FRESH and not leg.handed)
     if late or (leg.state == RETURNED and leg.attempt >= MAX_ATTEMPTS):
@@ -81,8 +82,8 @@ def _leg_plans(setting: Setting, world: World, n: int, leg: Leg) -> Iterator[Pla
     if setting.broadcast and world.gone[n]:
         yield FINISH
         return
-    yield from (Plan("deliver", agent) for agent in agents)
-    if all(world.gone):
+    yield from (Plan("deliver", agent) for agent in others)
+    if all(world.gone) or leg.best >= 0:
         yield FINISH
     if "delay" in setting.kinds or leg.attempt > 0:
         yield DELAY

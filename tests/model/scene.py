@@ -4,9 +4,27 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from tests.model.partition import Partition, Setting
-from tests.model.world import AGAIN, HANDED_BACK, INGRESS, RETRYABLE, SUCCESS, Decision, Entry, Plan, World
+from tests.model.world import (
+    AGAIN,
+    GUESS,
+    HANDED_BACK,
+    INGRESS,
+    RETRYABLE,
+    SUCCESS,
+    UNSURE,
+    Decision,
+    Entry,
+    Plan,
+    World,
+)
 
-OUTCOMES = {SUCCESS: "success", RETRYABLE: "retryable", HANDED_BACK: "hands it back"}
+OUTCOMES = {
+    SUCCESS: "success",
+    RETRYABLE: "retryable",
+    HANDED_BACK: "hands it back",
+    UNSURE: "not sure enough",
+    GUESS: "a guess",
+}
 
 
 Call = tuple[Any, ...]

@@ -1,18 +1,21 @@
 """The agent's steps: take (Lua: take, offering), settle, renew; and close_inbox, which takes an agent's work from it."""
 
-from tests.model.partition import Partition
+from tests.model.partition import NO_ANSWER, Partition
 from tests.model.world import (
     DEAD,
     DONE,
     EXPIRED,
     FRESH,
+    GUESS,
+    HANDED_BACK,
     NOBODY,
     PLAIN,
     QUEUED,
     RUNNING,
-    SUCCESS,
     TICK_OLD,
     TOTAL_OVER,
+    UNSURE,
+    WORTH,
     Leg,
     Letter,
     Work,
@@ -57,7 +60,7 @@ def take(p: Partition, letter: Letter, instance: int, *, resumed: bool, reply: b
             p.blame("an instance is given what it has already")
         _start(p, letter, leg, late=late)
     if leg.state == QUEUED:
-        p.become(letter.leg, RUNNING, instance=instance, handed=True)
+        p.become(letter.leg, RUNNING, instance=instance, handed=True, asked=leg.best >= 0)
     else:
         p.note(letter.leg, instance=instance, handed=True)
     pass_on(p, letter, instance)
@@ -71,6 +74,8 @@ def plain_read(p: Partition, letter: Letter) -> None:
     leg = p.leg(letter.leg)
     if leg is not None:
         _start(p, letter, leg, late=False)
+        if leg.hand == letter.hand:
+            p.note(letter.leg, asked=leg.best >= 0)
     pass_on(p, letter, PLAIN)
     p.works.append(Work(letter.leg, letter.hand, letter.agent, PLAIN))
 
@@ -114,6 +119,8 @@ def _start(p: Partition, letter: Letter, leg: Leg, *, late: bool) -> None:
         p.blame("two live holders at once")
     if late:
         p.blame("a message is handed over after its expiry")
+    if leg.best == letter.agent:
+        p.blame("the agent that was not sure is asked again")
 
 
 # ---------------------------------------------------------------------- settle
@@ -142,11 +149,21 @@ def settle(p: Partition, about: tuple[int, int, int], instance: int, outcome: in
             p.close(n, EXPIRED, retryable=True)
             return STALE
         p.blame("a result is accepted after total")
-    if outcome == SUCCESS:
-        p.close(n, DONE, settled=True)
-    elif p.back(n, burn=outcome != 3):
-        p.note(n, settled=True)
+    _conclude(p, n, outcome)
     return "done"
+
+
+def _conclude(p: Partition, n: int, outcome: int) -> None:
+    """What follows from an answer: an end, or one more run."""
+    leg, worth = p.legs[n], WORTH.get(outcome, NO_ANSWER)
+    is_first = leg.best < 0 or not p.on("second")
+    if worth == NO_ANSWER and is_first:
+        if p.back(n, burn=outcome != HANDED_BACK):
+            p.note(n, settled=True)
+    elif outcome in {UNSURE, GUESS} and is_first and not p.setting.broadcast and p.has_bytes(leg):
+        p.keep(n, worth)
+    else:
+        p.close(n, DONE, settled=True, retryable=worth == NO_ANSWER, worth=worth)
 
 
 # ---------------------------------------------------------------------- leases

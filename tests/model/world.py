@@ -25,6 +25,10 @@ FRESH, TTL_OVER, TOTAL_OVER = 0, 1, 2
 NO_GRACE, TICK_OLD, GRACE = 0, 1, 2
 
 SUCCESS, RETRYABLE, HANDED_BACK = 1, 2, 3
+#: successes that are less sure than their sender wants, the second even less than the first
+UNSURE, GUESS = 4, 5
+#: how sure an answer is, where it is one
+WORTH = {SUCCESS: 2, UNSURE: 1, GUESS: 0}
 
 
 class Leg(NamedTuple):
@@ -40,6 +44,10 @@ class Leg(NamedTuple):
     settled: bool = False
     over: bool = False  # a waiting leg whose wait is over
     retryable: bool = False  # it ended so: a greater round may open it again
+    best: int = -1  # the agent whose answer is kept while another one is asked
+    worth: int = -1  # of that answer
+    asked: bool = False  # the other one has been handed it: nothing that is stored, only to see that nobody else is
+    by: int = -1  # the agent whose kept answer has ended it
 
 
 class Head(NamedTuple):

@@ -29,6 +29,58 @@ MUTANTS = (
     memory(
         "repeat, of others", "settling", 'return "done" if leg.settled and same_instance else "stale"', 'return "done"'
     ),
+    # ---------------------------------------------------------------- an answer that is not sure enough
+    memory(
+        "best",
+        "closing",
+        "if best is not None and state is not LegState.CANCELLED and",
+        "if best is not None and sure >= 0 and state is not LegState.CANCELLED and",
+    ),
+    memory("best, kept by nobody", "settling", "may_ask = leg.best is None and", "may_ask = leg.best is not None and"),
+    memory("best, no dead letter", "placing", "if plan.dead and record.legs[number].best is None:", "if plan.dead:"),
+    memory("best, no dead letter half way", "rescuing", "if record.legs[number].by_agent:", "if not message:"),
+    memory(
+        "best, its agent",
+        "closing",
+        "by_agent=best.agent, by_instance=best.instance, duration_ms",
+        "duration_ms",
+    ),
+    memory(
+        "best, told as an answer",
+        "due",
+        '            self._note(msg_id, record, number, "answered", leg.code)\n        return bool(leg.by_agent)',
+        "            pass\n        return False",
+    ),
+    memory("best, of a broadcast", "settling", 'record.head.scope == "one" and part', "part"),
+    memory("cancelled best", "closing", "and state is not LegState.CANCELLED and sure", "and sure"),
+    memory("better", "closing", "and sure < best.confidence:", "and sure < 0:"),
+    memory("better, and not the first", "closing", "and sure < best.confidence:", "and sure <= 1:"),
+    memory(
+        "better, by a number",
+        "answering",
+        "json.loads(text[start:end], parse_int=float)",
+        "json.loads(text[start:end], parse_int=lambda text: float(int(text)))",
+        raises="OverflowError",
+    ),
+    memory(
+        "second",
+        "closing",
+        "if record.legs[number].best is not None and (",
+        "if record.legs[number].best is not None and burn is None and (",
+    ),
+    memory(
+        "second, whose entry is nobodys",
+        "closing",
+        ".best is not None and (burn or record.legs[number].state is LegState.RUNNING):",
+        ".best is not None and burn:",
+    ),
+    memory(
+        "second, not what nobody took",
+        "closing",
+        ".best is not None and (burn or record.legs[number].state is LegState.RUNNING):",
+        ".best is not None:",
+    ),
+    memory("second, of an unsure one", "settling", "may_ask = leg.best is None and", "may_ask ="),
     # ---------------------------------------------------------------- take
     memory(
         "take",

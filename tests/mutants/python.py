@@ -101,6 +101,48 @@ MUTANTS = (
         "if leg.moves >= MAX_MOVES:",
         "unit/delivery/test_dead_holders.py::test_everything_is_answered_by_the_living",
     ),
+    python(
+        "another",
+        "routing/decide",
+        "else frozenset([best.agent] if best is not None else [])",
+        "else frozenset()",
+        "unit/routing/test_better.py::test_whoever_gave_the_best_answer_is_not_asked_for_a_better_one",
+    ),
+    python(
+        "another, of a move",
+        "routing/decide",
+        "if one is not holder and one.agent_id != best)",
+        "if one is not holder)",
+        "unit/routing/test_better.py::test_a_move_does_not_go_to_it_either",
+    ),
+    python(
+        "best, of which nobody waits for more",
+        "routing/decide",
+        "if leg is not None and (elsewhere or best is not None):",
+        "if leg is not None and elsewhere:",
+        "unit/routing/test_better.py::test_whoever_gave_the_best_answer_is_not_asked_for_a_better_one",
+    ),
+    python(
+        "best, in the records of a router",
+        "delivery/trail",
+        "if isinstance(step, Finish) and leg.best is not None:",
+        "if isinstance(step, Finish) and leg.best is not None and not leg.best.agent:",
+        "unit/sdk/test_confidence.py::test_what_ends_with_its_guess_is_told_as_an_answer",
+    ),
+    python(
+        "best, in the records of due",
+        "delivery/trail",
+        '    "answered": "agent.completed",\n',
+        "",
+        "unit/sdk/test_confidence.py::test_what_ends_with_its_guess_is_told_as_an_answer",
+    ),
+    python(
+        "best, in the status",
+        "sdk/handle",
+        "(leg.by_agent or leg.agent) or None",
+        "leg.agent or None",
+        "unit/sdk/test_confidence.py::test_what_ends_with_its_guess_is_told_as_an_answer",
+    ),
     # ---------------------------------------------------------------- agents
     python(
         "resume",
