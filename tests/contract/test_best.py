@@ -229,7 +229,25 @@ async def test_a_short_answer_by_hand_is_weighed_too(drive: Drive) -> None:
         # No JSON, though some readers would take it; and what is too long to be looked at.
         *[
             (text, True)
-            for text in ("0.", "00.4", "-00", "0.e1", "0.4.", "0.4e", "4e-", "0x0", "nan", "0." + "4" * 1_000)
+            for text in (
+                "0.",
+                "00.4",
+                "-00",
+                "0.e1",
+                "0.4.",
+                "0.4e",
+                "4e-",
+                "0x0",
+                "nan",
+                "NaN",
+                "Infinity",
+                "-Infinity",
+                "inf",
+                "",
+                "+1",
+                "-",
+                "0." + "4" * 1_000,
+            )
         ],
     ],
 )
@@ -313,3 +331,28 @@ async def test_a_second_that_hands_it_back_to_a_removed_inbox_was_asked(drive: D
     await drive.place.pass_time(16_000)
     assert await drive.backend.close_inbox(0, "a2") is True
     assert await receipt(drive) == FIRST
+
+
+@pytest.mark.parametrize(
+    ("output", "text"),
+    [
+        *[
+            (output, text)
+            for output in ('"first"', '[{"confidence":0.9,"x":1}]')
+            for text in ("", "é" * 120, "é" * 400)
+        ],
+        ('{"a":' * 3, "é" * 100),
+    ],
+    ids=range(7),
+)
+async def test_it_is_found_at_the_end_whatever_stands_before(drive: Drive, text: str, output: str) -> None:
+    """In what our own agents write no output is looked at, since a long one would hold up everybody: not even one that is no JSON."""
+    core = sure(None).core.replace('"output":1.0', f'"output":{output}')
+    core = core.replace('"error_message":null', f'"error_message":"{text}"').replace(
+        '"confidence":null', '"confidence":0.4'
+    )
+    taken = await drive.running(min_confidence=WANTED)
+    assert await drive.settle(taken, Answer("success", "ok", core)) == "done"
+    best = (await drive.leg(taken.msg_id)).best
+    assert best is not None
+    assert (best.confidence, best.core) == (0.4, core.replace('"partial":false', '"partial":true'))

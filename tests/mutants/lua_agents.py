@@ -132,10 +132,17 @@ MUTANTS = (
         "best::test_the_better_of_the_two_ends_it",
     ),
     lua(
+        "better, without a scan",
+        "parts/concluding.lua",
+        "if not canonical(answer.status, answer.code, core) then",
+        "if core then",
+        "best::test_it_is_found_at_the_end_whatever_stands_before",
+    ),
+    lua(
         "better, by a number",
         "parts/filling.lua",
-        " or string.find(word, '^-?0%d') or",
-        " or",
+        "not (string.find(word, '^-?0%d') or",
+        "not (",
         "best::test_what_is_no_number_says_nothing",
     ),
     lua(

@@ -56,10 +56,16 @@ MUTANTS = (
     memory("better", "closing", "and sure < best.confidence:", "and sure < 0:"),
     memory("better, and not the first", "closing", "and sure < best.confidence:", "and sure <= 1:"),
     memory(
+        "better, without a scan",
+        "answering",
+        "if _is_canonical(answer.status, answer.code, core) else None",
+        "if not core else None",
+    ),
+    memory(
         "better, by a number",
         "answering",
-        "json.loads(text[start:end], parse_int=float)",
-        "json.loads(text[start:end], parse_int=lambda text: float(int(text)))",
+        "json.loads(text[start:end], parse_int=float,",
+        "json.loads(text[start:end], parse_int=lambda text: float(int(text)),",
         raises="OverflowError",
     ),
     memory(

@@ -36,7 +36,7 @@ _PLAIN_CODE = re.compile(r"[A-Za-z0-9_.-]+")
 # How a core ends that is written as we do it, with short and plain texts: with its beginning right too, nothing is missing in it.
 _TEXT, _NUMBER = r'"?[^"{}\[\]]*"?', "[A-Za-z0-9.+-]*"
 _TAIL = re.compile(
-    f',"error_message":{_TEXT},"schema":{_TEXT},"processing_host":{_TEXT},"confidence":{_NUMBER},"partial":[a-z]*,'
+    f',"error_message":{_TEXT},"schema":{_TEXT},"processing_host":{_TEXT},"confidence":({_NUMBER}),"partial":([A-Za-z]*),'
     f'"cost":{_NUMBER},"via":{_TEXT},"retry_after_ms":{_NUMBER}}}\\Z'
 )
 
@@ -77,7 +77,7 @@ def weighed(answer: Answer, wanted: float) -> tuple[Answer, float]:
     """A success with partial set where it is less sure than wanted, and how sure it is: 1 where it does not say; -1 for no success."""
     if answer.status != "success":
         return answer, -1.0
-    found = (_members(answer.core) or {}) if wanted > 0 else {}
+    found = _places(answer) if wanted > 0 else {}
     said = _said(answer.core, found["confidence"]) if "confidence" in found else None
     sure = max(said, 0.0) if isinstance(said, float) else 1.0
     if sure >= wanted:
@@ -92,7 +92,23 @@ def _wrong(why: str) -> BackendError:
 
 def _is_canonical(status: str, code: str, core: str) -> bool:
     start = f'{{"status":"{status}","code":"{code}","output":'
-    return bool(_PLAIN_CODE.fullmatch(code) and core.startswith(start) and _TAIL.search(core[-512:]))
+    return bool(_PLAIN_CODE.fullmatch(code) and core.startswith(start) and _TAIL.search(_tail(core)))
+
+
+def _tail(core: str) -> str:
+    """Its last 512 bytes, as a script counts them."""
+    return core[-512:].encode(errors="surrogatepass")[-512:].decode(errors="replace")
+
+
+def _places(answer: Answer) -> dict[str, tuple[int, int]]:
+    """Where confidence and partial stand; empty for what is no object."""
+    core, tail = answer.core, _tail(answer.core)
+    told = _TAIL.search(tail) if _is_canonical(answer.status, answer.code, core) else None
+    if told is None:
+        return _members(core) or {}
+    before = len(core) - len(tail)
+    spans = {"confidence": told.span(1), "partial": told.span(2)}
+    return {name: (before + start, before + end) for name, (start, end) in spans.items()}
 
 
 def _is_object(text: str) -> bool:
@@ -105,9 +121,14 @@ def _said(text: str, place: tuple[int, int]) -> object:
     """What a short member says; False for a long one, and for what is no JSON. All numbers are floats, however great."""
     start, end = place
     try:
-        return json.loads(text[start:end], parse_int=float) if end - start <= 1_000 else False
+        return json.loads(text[start:end], parse_int=float, parse_constant=_no_json) if end - start <= 1_000 else False
     except ValueError:
         return False
+
+
+def _no_json(word: str) -> object:
+    """Python would read NaN and Infinity."""
+    raise ValueError(word)
 
 
 def _members(text: str) -> dict[str, tuple[int, int]] | None:

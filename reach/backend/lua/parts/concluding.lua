@@ -1,8 +1,17 @@
--- What follows from the answer of a run: an end, or one more run. Needs closing, giving_back, filling.
+-- What follows from the answer of a run: an end, or one more run. Needs closing, giving_back, filling, answering.
+
+-- Where confidence and partial stand; nil for what is no object. A scan of a large output would hold up everybody: ours are at the end.
+local function places(answer)
+  local core = answer.core
+  if not canonical(answer.status, answer.code, core) then return members(core) end
+  local before = math.max(#core - 512, 0)
+  local a, b, c, d = string.match(string.sub(core, -512), TAIL)
+  return {confidence = {before + a, before + b - 1}, partial = {before + c, before + d - 1}}
+end
 
 -- How sure a success is: one that says nothing is as sure as its sender wants.
 local function weigh(answer, wanted)
-  local found = wanted > 0 and members(answer.core)
+  local found = wanted > 0 and places(answer)
   local sure = found and found.confidence and said(answer.core, found.confidence)
   answer.sure = type(sure) == 'number' and math.max(sure, 0) or 1
   answer.partial = wanted > 0 and answer.sure < wanted
@@ -19,7 +28,7 @@ local function conclude(r, l, L, answer, wait)
     -- Not sure enough: it is kept, and one other agent is asked.
     local best = {c = answer.sure, cd = answer.code, rc = answer.core, dt = answer.details, a = L.a, i = L.i or ''}
     back(r, l, L, true, answer.code, answer)
-    best.du = L.du
+    best.du = L.du or 0
     L.b, L.se = best, true
   else
     L.se = true

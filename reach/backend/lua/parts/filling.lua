@@ -5,10 +5,11 @@ local REST = {'output', 'error_message', 'schema', 'processing_host', 'confidenc
 local OURS, CLOSER, SPACE = {}, {['{'] = '}', ['['] = ']'}, '[ \t\r\n]*'
 for name in string.gmatch('msg_id task_id correlation_id version durability leg round target_agent target_instance attempts retry_count ' ..
   'duration_ms queue_ms finished_at stored details', '%S+') do OURS[name] = true end
--- How a core ends that is written as we do it, with short and plain texts: with its beginning right too, nothing is missing in it.
+-- How a core ends that is written as we do it, with short and plain texts: with its beginning right too, nothing is missing in it. It
+-- tells where confidence and partial stand.
 local TEXT, NUMBER = '"?[^"{}%[%]]*"?', '[%w.+-]*'
-local TAIL = ',"error_message":' .. TEXT .. ',"schema":' .. TEXT .. ',"processing_host":' .. TEXT .. ',"confidence":' .. NUMBER ..
-  ',"partial":%a*,"cost":' .. NUMBER .. ',"via":' .. TEXT .. ',"retry_after_ms":' .. NUMBER .. '}$'
+local TAIL = ',"error_message":' .. TEXT .. ',"schema":' .. TEXT .. ',"processing_host":' .. TEXT .. ',"confidence":()' .. NUMBER ..
+  '(),"partial":()%a*(),"cost":' .. NUMBER .. ',"via":' .. TEXT .. ',"retry_after_ms":' .. NUMBER .. '}$'
 
 local function wrong(why) error({err = 'REACH_RECEIPT ' .. why}) end
 
@@ -60,10 +61,15 @@ local function members(s)
   return nil
 end
 
--- What a short member says; false for a long one, and for what is no JSON: cjson would read a number such as 00.4 or 0. all the same.
+-- cjson would read numbers such as 00.4, 0., 0x1 and nan all the same.
+local function is_number(word)
+  return string.find(word, '^-?%d[%d.eE+-]*$') and not (string.find(word, '^-?0%d') or string.find(word .. ' ', '%.%D'))
+end
+
+-- What a short member says; false for a long one, and for what is no JSON.
 local function said(s, at)
   local word = string.sub(s, at[1], at[2])
-  if #word > 1000 or string.find(word, '^-?0%d') or string.find(word, '^-?%d+%.%D') or string.find(word, '^-?%d+%.$') then return false end
+  if #word > 1000 or not (is_number(word) or string.find(word, '^["{%[]') or word == 'null' or word == 'true') then return false end
   local ok, v = pcall(cjson.decode, '[' .. word .. ']')
   return ok and v[1]
 end
