@@ -12,7 +12,7 @@ from typing import Literal
 import pytest
 
 from reach.backend.port import Backend
-from tests.property.moves import NAMES, SECONDS, asking, live, move
+from tests.property.moves import NAMES, SECONDS, Move, asking, live, move
 from tests.property.tour import TOUR
 from tests.property.trio import Differ, How, Trio
 from tests.property.walk import Tally, explore, follow, running_servers
@@ -66,6 +66,11 @@ async def test_what_becomes_of_an_answer_that_is_not_sure_looks_the_same_everywh
             late = [*live(1, None), move("send", "w1", 1, [], "one", "b3", "s1", odd, False), move("inspect", 1, -1)]
             await follow(urls, [(asking(1, scope, odd, second), None), (late, None)], tally)
     assert tally.walks == 2 * len(SECONDS)
+
+
+@pytest.mark.parametrize(("what", "asked"), [("load", move("watch")), ("due", move("callers_due", 1))])
+async def test_who_only_asks_mends_no_key_more_on_one_of_them(urls: dict[str, str], what: str, asked: Move) -> None:
+    await follow(urls, [([move("spoil", what), asked], None)], Tally())
 
 
 async def test_every_step_of_the_port_is_a_part_of_random_walks(urls: dict[str, str]) -> None:

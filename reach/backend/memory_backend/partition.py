@@ -60,8 +60,11 @@ class Partition:
 
     def disarm(self, msg_id: str) -> None:
         """Nothing more is due for the message."""
-        self.due_moments().pop(msg_id, None)
-        self.store.drop_empty(self.keys.due(self.number))
+        key = self.keys.due(self.number)
+        moments = self.store.zset(key) if self.store.type_of(key) == "zset" else None
+        if moments is not None:
+            moments.pop(msg_id, None)
+            self.store.drop_empty(key)
 
     # ---------------------------------------------------------------- the envelope's bytes
 

@@ -150,11 +150,10 @@ class RegistrySide(Side):
 
     async def last_beats(self, since_ms: int) -> tuple[int, list[LastBeat]]:
         def step() -> tuple[int, list[LastBeat]]:
-            load = self._peek_hash(self._keys.load())
+            beats = [(member, at_ms) for member, at_ms in self._by_moment() if at_ms >= since_ms]
+            load = self._peek_hash(self._keys.load()) if beats else {}
             return self._store.now_ms(), [
-                LastBeat(*_names(member), at_ms, load.get(member, b"{}"))
-                for member, at_ms in self._by_moment()
-                if at_ms >= since_ms
+                LastBeat(*_names(member), at_ms, load.get(member, b"{}")) for member, at_ms in beats
             ]
 
         return await self._step("last_beats", step)
