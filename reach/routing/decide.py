@@ -181,9 +181,9 @@ def _move(message: Message, leg: Leg, by: Chooser, view: View) -> Choice:
     is_read = holder is not None and holder.state(view.alive_since_ms) in {"ready", "busy"}
     if is_read and leg.moves >= MAX_MOVES:
         return Choice((Stay(),))
-    left = {leg.agent, *leg.left, leg.best.agent if leg.best is not None else ""}
-    others = (agent for agent in by.index.match(message.pattern) if agent.agent_id not in left)
-    sifted = sift(others, message, view)
+    best = leg.best.agent if leg.best is not None else ""
+    others = (agent for agent in by.index.match(message.pattern) if agent.agent_id not in {leg.agent, *leg.left})
+    sifted = sift((agent for agent in others if agent.agent_id != best), message, view)
     fits = [agent for agent in sifted.fits if not is_read or agent.free_slots(view.alive_since_ms) > 0]
     if not fits:
         return Choice((Stay(),), _why("", sifted))

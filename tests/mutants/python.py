@@ -111,8 +111,8 @@ MUTANTS = (
     python(
         "another, of a move",
         "routing/decide",
-        "if one is not holder and one.agent_id != best)",
-        "if one is not holder)",
+        "(agent for agent in others if agent.agent_id != best)",
+        "others",
         "unit/routing/test_better.py::test_a_move_does_not_go_to_it_either",
     ),
     python(
