@@ -78,7 +78,10 @@ class RecordError(ReachError):
 
 
 class RegistrationRefused(ReachError):
-    """The registrar refused; `details["problems"]` lists every problem as `{code, field, message}`."""
+    """The registrar refused.
+
+    `details["problems"]` lists the first 20 problems as `{code, field, message}`, `details["more"]` counts the others.
+    """
 
     default_code = "registration.refused"
 

@@ -15,6 +15,8 @@ from reach.envelope.salvage import salvage
 from reach.errors import EnvelopeError
 
 DEFAULT_MAX_BYTES = 1 << 20
+#: So many characters of what msgspec says are told.
+MAX_SAID = 200
 
 _decode = msgspec.json.Decoder(Envelope).decode
 _encode = msgspec.json.Encoder().encode
@@ -123,13 +125,13 @@ def _careful(data: bytes) -> Envelope:
         raise _error(data, "envelope.malformed", "not valid JSON", reason="json")
     if not text.lstrip(" \t\n\r").startswith("{"):
         raise _error(data, "envelope.malformed", "not a JSON object", reason="object")
-    found = scan.members(text)
+    found = _members(data, text, "")
     carried: dict[str, msgspec.Raw] = {}
     written = []
     _refuse_duplicates(data, "", found)
     for member in found:
         if member.key in _NESTED and scan.is_object(text, member):
-            inner = scan.members(text, member.value_start)
+            inner = _members(data, text, member.key, member.value_start)
             _refuse_duplicates(data, member.key, inner)
             for own in inner:
                 if own.key == _CARRIED.get(member.key):
@@ -149,6 +151,14 @@ def _careful(data: bytes) -> Envelope:
         for part, value in carried.items()
     }
     return msgspec.structs.replace(envelope, **parts)
+
+
+def _members(data: bytes, text: str, part: str, at: int = 0) -> list[scan.Member]:
+    try:
+        return scan.members(text, at)
+    except scan.TooManyMembers as error:
+        where = f"{part}: " if part else ""
+        raise _error(data, "envelope.malformed", f"{where}{error}", reason="members", field=part) from None
 
 
 def _without_nulls(text: str, part: scan.Member, inner: list[scan.Member]) -> str:
@@ -175,7 +185,7 @@ def _refuse_unknown(data: bytes, text: str, found: list[scan.Member]) -> None:
     for member in found:
         unknown = None if member.key in _FIELDS[""] else _dotted("", member.key)
         if unknown is None and member.key in _PARTS and scan.is_object(text, member):
-            inner = scan.members(text, member.value_start)
+            inner = _members(data, text, member.key, member.value_start)
             unknown = next((_dotted(member.key, m.key) for m in inner if m.key not in _FIELDS[member.key]), None)
         if unknown is not None:
             raise _error(data, "envelope.unknown_field", f"unknown field {unknown}", field=unknown)
@@ -195,7 +205,8 @@ def _invalid(data: bytes, said: str) -> EnvelopeError:
         field = _dotted(at, missing[1])
         return _error(data, "envelope.missing_field", f"{field} is missing", field=field)
     code = _OWN_CODES.get(at, "envelope.bad_field")
-    return _error(data, code, f"{at}: {said.partition(' - at ')[0]}", field=at)
+    # msgspec repeats a text that is none of those allowed, however long.
+    return _error(data, code, f"{at}: {said.partition(' - at ')[0][:MAX_SAID]}", field=at)
 
 
 def _error(data: bytes, code: str, message: str, **details: str | int) -> EnvelopeError:

@@ -43,7 +43,13 @@ _S, _F, _R = Status.SUCCESS, Status.FAILED, Status.RETRYABLE
 
 TABLE: tuple[Code, ...] = (
     Code("ok", _S, "", 200, "The handler returned."),
-    Code("envelope.malformed", _F, "no", 400, "Not JSON, not UTF-8, a key twice, nested over 64 deep, or no object."),
+    Code(
+        "envelope.malformed",
+        _F,
+        "no",
+        400,
+        "Not JSON, not UTF-8, a key twice, nested over 64 deep, too many members, or no object.",
+    ),
     Code("envelope.too_large", _F, "no", 400, "More bytes than an envelope may have."),
     Code("envelope.unknown_field", _F, "no", 400, "A field that no envelope has; details.field names it."),
     Code("envelope.missing_field", _F, "no", 400, "A required field is absent or null; details.field names it."),
@@ -67,7 +73,13 @@ TABLE: tuple[Code, ...] = (
     Code("error.unknown_type", _F, "no", 422, "The agent has no handler for it; details.supported lists what it has."),
     Code("auth.denied", _F, "no", 403, "The sender may not do this."),
     Code("auth.*", _F, "no", 401, "Missing or bad credentials."),
-    Code("registration.malformed", _F, "no", 409, "The registration is no JSON object, or too large."),
+    Code(
+        "registration.malformed",
+        _F,
+        "no",
+        409,
+        "The registration is no JSON object, too large, or has too many members.",
+    ),
     Code("registration.unknown_field", _F, "no", 409, "A field that no registration has."),
     Code("registration.missing_field", _F, "no", 409, "A required field is absent."),
     Code("registration.bad_field", _F, "no", 409, "A field has the wrong type, grammar or range."),

@@ -4,6 +4,7 @@ All come from outside, so all pass the same edge as an envelope: size, UTF-8, de
 object. null in an optional field means absent.
 """
 
+import heapq
 from collections.abc import Mapping
 from typing import Any, Generic, TypeVar, get_args, get_origin
 
@@ -15,6 +16,7 @@ from reach.envelope.message import NO_BODY
 from reach.envelope.receipt import Notice, NoticeKind, ReceiptRecord
 from reach.envelope.registration import (
     DEFAULT_ACCEPTS,
+    MAX_CAPABILITIES,
     Accept,
     Beat,
     Capability,
@@ -30,6 +32,11 @@ from reach.envelope.registration import (
 from reach.errors import RecordError, RegistrationRefused
 
 MAX_BYTES = 1 << 20
+#: So many problems of a registration are told, and so many characters of them in its sentence; the rest is counted.
+MAX_PROBLEMS = 20
+MAX_TOLD = 1_000
+#: So many characters of what msgspec says are told: it repeats names and texts of any length.
+MAX_SAID = 200
 #: A stored receipt is more than what its maker wrote, an output of 1 MiB among it: what may be written, everybody must be able to read.
 MAX_RECEIPT_BYTES = 2 * MAX_BYTES
 
@@ -92,11 +99,11 @@ def decode_notice(data: bytes) -> Notice:
         plain = data.isascii() and b"\\" not in data and b"\x7f" not in data
         written_bytes = len(_encode(_raw_objects.decode(data))) if plain else 0
     except msgspec.DecodeError as error:
-        raise RecordError(f"notice: {error}") from None
+        raise RecordError(f"notice: {_said(error)}") from None
     _refuse_duplicates(data, written_bytes, "notice")
     kind, msg_id = fields.pop("notice", None), fields.pop("msg_id", "")
     if kind not in get_args(NoticeKind) or not isinstance(msg_id, str):
-        raise RecordError(f"notice: {kind!r} is no kind of notice, or msg_id is no text")
+        raise RecordError(f"notice: {kind!r:.40} is no kind of notice, or msg_id is no text")
     return Notice(kind, msg_id, fields)
 
 
@@ -166,7 +173,7 @@ def decode_control(data: bytes) -> ControlEntry:
         op = msgspec.json.decode(fields.pop("op", msgspec.Raw(b"null")), type=ControlOp)
         reply_to = msgspec.json.decode(fields.pop("reply_to", msgspec.Raw(b"null")), type=str | None)
     except msgspec.DecodeError as error:
-        raise RecordError(f"control: {error}") from None
+        raise RecordError(f"control: {_said(error)}") from None
     return ControlEntry(op=op, reply_to=reply_to, fields=fields)
 
 
@@ -180,69 +187,99 @@ def control_fields(entry: ControlEntry, kind: type[S]) -> S:
     try:
         return msgspec.json.decode(_encode(present), type=kind)
     except msgspec.DecodeError as error:
-        raise RecordError(f"control {entry.op}: {error}") from None
+        raise RecordError(f"control {entry.op}: {_said(error)}") from None
 
 
 def read_registration(fields: Mapping[str, msgspec.Raw] | bytes, *, env: str) -> Registration:
-    """Judge a registration and say everything that is wrong with it at once.
+    """Judge a registration and say what is wrong with it at once: the first problems, and how many more there are.
 
     Args:
         fields: Of the control entry, or the registration as JSON.
         env: The environment that it wants to join.
 
     Raises:
-        RegistrationRefused: With the code of the first problem and all of them in `details["problems"]`.
+        RegistrationRefused: With the code of the first problem, the first MAX_PROBLEMS of them in `details["problems"]`, and in
+            `details["more"]` how many more there are, if any.
     """
     if isinstance(fields, bytes):
         try:
             _edge(fields, "registration", MAX_BYTES)
             fields = _objects(fields, "registration")
         except RecordError as error:
-            raise _refused([Problem("registration.malformed", "", error.message)]) from None
-    problems: list[Problem] = []
+            malformed = _Problems()
+            malformed.add(Problem("registration.malformed", "", error.message))
+            raise malformed.refusal() from None
+    problems = _Problems()
     registration = _by_field(Registration, fields, "", problems)
-    problems += problems_of(registration, env=env)
-    if problems:
-        raise _refused(problems)
+    for problem in problems_of(registration, env=env):
+        problems.add(problem)
+    if problems.first:
+        raise problems.refusal()
     # An empty list says as little as none at all.
     return registration if registration.accepts else msgspec.structs.replace(registration, accepts=DEFAULT_ACCEPTS)
 
 
-def _refused(problems: list[Problem]) -> RegistrationRefused:
-    text = "; ".join(f"{p.field}: {p.message}" if p.field else p.message for p in problems)
-    return RegistrationRefused(
-        text, code=problems[0].code, details={"problems": [msgspec.to_builtins(p) for p in problems]}
-    )
+class _Problems:
+    """The first problems, and how many more there are: what is told stays small, whatever was sent."""
+
+    def __init__(self) -> None:
+        self.first: list[Problem] = []
+        self.more = 0
+
+    def add(self, problem: Problem) -> None:
+        """One more."""
+        if len(self.first) < MAX_PROBLEMS:
+            self.first.append(problem)
+        else:
+            self.more += 1
+
+    def refusal(self) -> RegistrationRefused:
+        """They as an error."""
+        text = "; ".join(f"{p.field}: {p.message}" if p.field else p.message for p in self.first)[:MAX_TOLD]
+        details: dict[str, Any] = {"problems": [msgspec.to_builtins(p) for p in self.first]}
+        if self.more:
+            text, details["more"] = f"{text}; and {self.more} more", self.more
+        return RegistrationRefused(text, code=self.first[0].code, details=details)
 
 
-def _by_field(kind: type[S], raw: Mapping[str, msgspec.Raw], at: str, problems: list[Problem]) -> S:
+def _by_field(kind: type[S], raw: Mapping[str, msgspec.Raw], at: str, problems: _Problems) -> S:
     """Decode field by field, so that one bad field does not hide the next."""
     known = {field.name: field for field in msgspec.structs.fields(kind)}
     values: dict[str, Any] = {}
-    unknown = sorted(raw.keys() - known.keys())
-    problems.extend(Problem("registration.unknown_field", at + name[:128], "no such field") for name in unknown)
+    unknown = raw.keys() - known.keys()
+    told = heapq.nsmallest(MAX_PROBLEMS, unknown)
+    for name in told:
+        problems.add(Problem("registration.unknown_field", at + name[:128], "no such field"))
+    problems.more += len(unknown) - len(told)
     for name, field in known.items():
         data = bytes(raw.get(name, b"null"))
         if data == b"null":
             if field.required:
-                problems.append(Problem("registration.missing_field", at + name, "is missing"))
+                problems.add(Problem("registration.missing_field", at + name, "is missing"))
                 values[name] = _STAND_IN
             continue
         try:
             values[name] = _field(field.type, data, at + name, problems)
         except msgspec.DecodeError as error:
-            problems.append(Problem("registration.bad_field", at + name, str(error)[:200]))
+            problems.add(Problem("registration.bad_field", at + name, _said(error)))
             if field.required:
                 values[name] = _STAND_IN
     return kind(**values)
 
 
-def _field(kind: Any, data: bytes, at: str, problems: list[Problem]) -> Any:
+def _field(kind: Any, data: bytes, at: str, problems: _Problems) -> Any:
     inner = get_args(kind)[0] if get_origin(kind) is tuple else None
     if inner is Capability or inner is Accept:
         items = msgspec.json.decode(data, type=list[dict[str, msgspec.Raw]])
+        if len(items) > MAX_CAPABILITIES:
+            problems.add(Problem("registration.bad_field", at, f"more than {MAX_CAPABILITIES}"))
+            return ()
         return tuple(_by_field(inner, item, f"{at}[{i}].", problems) for i, item in enumerate(items))
     return msgspec.json.decode(data, type=kind)
+
+
+def _said(error: msgspec.DecodeError) -> str:
+    return str(error)[:MAX_SAID]
 
 
 def _edge(data: bytes, what: str, max_bytes: int) -> None:
@@ -255,12 +292,12 @@ def _edge(data: bytes, what: str, max_bytes: int) -> None:
 
 
 def _objects(data: bytes, what: str) -> dict[str, msgspec.Raw]:
+    if scan.is_json(data) and data.lstrip(b" \t\n\r").startswith(b"{"):
+        _refuse_duplicates(data, 0, what)  # and too many of them, before anything is made of each
     try:
-        fields = _raw_objects.decode(data)
+        return _raw_objects.decode(data)
     except msgspec.DecodeError as error:
-        raise RecordError(f"{what}: {error}") from None
-    _refuse_duplicates(data, 0, what)
-    return fields
+        raise RecordError(f"{what}: {_said(error)}") from None
 
 
 def _refuse_duplicates(data: bytes, written_bytes: int, what: str) -> None:
@@ -271,9 +308,16 @@ def _refuse_duplicates(data: bytes, written_bytes: int, what: str) -> None:
     """
     if written_bytes == len(data):
         return
-    twice = scan.first_duplicate(scan.members(scan.latin(data)))
+    twice = scan.first_duplicate(_members(scan.latin(data), what))
     if twice is not None:
         raise RecordError(f"{what}: {twice[:128]} stands there twice")
+
+
+def _members(text: str, what: str) -> list[scan.Member]:
+    try:
+        return scan.members(text)
+    except scan.TooManyMembers as error:
+        raise RecordError(f"{what}: {error}") from None
 
 
 def _read(data: bytes, reader: _Reader[S], what: str, *, max_bytes: int = MAX_BYTES, carried: str = "") -> S:
@@ -290,14 +334,14 @@ def _mended(data: bytes, reader: _Reader[S], what: str, carried: str, error: msg
     """A null that means absent, or half a character: in a text it is mended, in the field that is carried it stays."""
     text = scan.latin(scan.mended(data))
     if not scan.is_json(data) or not text.lstrip(" \t\n\r").startswith("{"):
-        raise RecordError(f"{what}: {error}") from None
+        raise RecordError(f"{what}: {_said(error)}") from None
     _refuse_duplicates(data, 0, what)
-    found = [m for m in scan.members(text) if m.key == carried or not scan.is_null(text, m)]
+    found = [m for m in _members(text, what) if m.key == carried or not scan.is_null(text, m)]
     written = ",".join(f'"{m.key}":0' if m.key == carried else text[m.start : m.end] for m in found)
     try:
         record = reader.decode(f"{{{written}}}".encode("latin-1"))
     except msgspec.DecodeError as still:
-        raise RecordError(f"{what}: {still}") from None
+        raise RecordError(f"{what}: {_said(still)}") from None
     for member in found:
         if member.key == carried:
             record = msgspec.structs.replace(record, **{carried: msgspec.Raw(data[member.value_start : member.end])})

@@ -13,6 +13,8 @@ BeatState = Literal["ready", "busy", "draining", "not_ready"]
 ControlOp = Literal["register", "leave", "cancel", "capabilities"]
 
 MAX_CAPABILITIES = 1_000
+#: of one accepted type
+MAX_SCHEMAS = 1_000
 MAX_GROUPS = 100
 MAX_PARTITIONS = 16_384
 MAX_CONCURRENCY = 1_000_000
@@ -168,19 +170,19 @@ def _identity(registration: Registration) -> Iterator[_Finding]:
         text = getattr(registration, field)
         yield field, text is not None and not ids.is_name(text), "not letters, digits, dot, dash, underscore; 1 to 128"
     yield "env", not ids.is_env(registration.env), "not lower-case letters, digits, dash; 1 to 32"
-    for at, group in enumerate(registration.groups):
+    yield "groups", len(registration.groups) > MAX_GROUPS, f"more than {MAX_GROUPS}"
+    yield "capabilities", len(registration.capabilities) > MAX_CAPABILITIES, f"more than {MAX_CAPABILITIES}"
+    yield "accepts", len(registration.accepts) > MAX_CAPABILITIES, f"more than {MAX_CAPABILITIES}"
+    for at, group in enumerate(registration.groups[:MAX_GROUPS]):
         yield f"groups[{at}]", not ids.is_name(group), "not a name"
     for field, longest in (("endpoint", 2048), ("adapter", 128), ("token", 4096)):
         text = getattr(registration, field)
         yield field, text is not None and not 0 < len(text) <= longest, f"not 1 to {longest} characters"
-    yield "groups", len(registration.groups) > MAX_GROUPS, f"more than {MAX_GROUPS}"
-    yield "capabilities", len(registration.capabilities) > MAX_CAPABILITIES, f"more than {MAX_CAPABILITIES}"
-    yield "accepts", len(registration.accepts) > MAX_CAPABILITIES, f"more than {MAX_CAPABILITIES}"
 
 
 def _abilities(registration: Registration) -> Iterator[_Finding]:
     seen: set[tuple[str, str]] = set()
-    for at, capability in enumerate(registration.capabilities):
+    for at, capability in enumerate(registration.capabilities[:MAX_CAPABILITIES]):
         field = f"capabilities[{at}]"
         yield f"{field}.name", not ids.is_token(capability.name), "not dotted lower-case tokens, at most 128"
         for side in ("input_schema", "output_schema"):
@@ -194,9 +196,10 @@ def _abilities(registration: Registration) -> Iterator[_Finding]:
         most = MAX_TIMEOUT_MS
         yield f"{field}.max_process_ms", _outside(capability.max_process_ms, 1, most), f"not 1 to {most}"
         yield f"{field}.cost", _outside(capability.cost, 0, MAX_AMOUNT), f"not 0 to {MAX_AMOUNT:.0f}"
-    for at, accept in enumerate(registration.accepts):
+    for at, accept in enumerate(registration.accepts[:MAX_CAPABILITIES]):
         yield f"accepts[{at}].type", not ids.is_token(accept.type), "not dotted lower-case tokens, at most 128"
-        for schema in accept.schemas:
+        yield f"accepts[{at}].schemas", len(accept.schemas) > MAX_SCHEMAS, f"more than {MAX_SCHEMAS}"
+        for schema in accept.schemas[:MAX_SCHEMAS]:
             yield f"accepts[{at}].schemas", not ids.is_schema(schema), "not lower-case tokens that end in .v<N>"
 
 

@@ -12,6 +12,8 @@ from typing import NamedTuple
 import msgspec
 
 MAX_DEPTH = 64
+#: No object that is read member by member needs more: 4 KiB of headers have at most 2,113 different names.
+MAX_MEMBERS = 2_200
 
 _KEYS = re.compile(rb'"([a-z_]+)"[ \t\n\r]*:').findall
 _OPENING = re.compile(r"[ \t\n\r]*\{?[ \t\n\r]*")
@@ -26,6 +28,10 @@ _BRACKETS = bytes.maketrans(b"{}", b"[]")
 _NO_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
 
 
+class TooManyMembers(Exception):
+    """An object has more members than anything needs; `str()` says so in one sentence."""
+
+
 class Member(NamedTuple):
     """One member of an object, as positions in the text: `text[start:value_start]` is its key and colon."""
 
@@ -35,13 +41,8 @@ class Member(NamedTuple):
     end: int
 
 
-def _nothing(_: object) -> None:
-    """Values are only skipped: nothing is built of them (an int of 5,000 digits would raise in Python)."""
-
-
-_skip = json.JSONDecoder(
-    parse_int=_nothing, parse_float=_nothing, parse_constant=_nothing, object_pairs_hook=_nothing
-).raw_decode
+# Values are only skipped: nothing is built of them (an int of 5,000 digits would raise in Python). `len` stands for nothing: it is C.
+_skip = json.JSONDecoder(parse_int=len, parse_float=len, parse_constant=len, object_pairs_hook=len).raw_decode
 
 
 def is_utf8(data: bytes) -> bool:
@@ -110,10 +111,15 @@ def members(text: str, at: int = 0) -> list[Member]:
 
     `text` is valid JSON by :func:`latin`, at most 64 deep. Keys come with their escapes resolved; those that are not
     ASCII come as they stand.
+
+    Raises:
+        TooManyMembers: More than MAX_MEMBERS: the loop is Python's, so that junk of a legal size must not keep it busy.
     """
     found: list[Member] = []
     at = _past(_OPENING, text, at)
     while text[at] != "}":
+        if len(found) == MAX_MEMBERS:
+            raise TooManyMembers(f"an object has more than {MAX_MEMBERS} members")
         start = at
         key, at = _skip(text, at)
         value_start = _past(_COLON, text, at)

@@ -11,6 +11,7 @@ from reach import Agent, Reach
 from reach.backend.keys import KeySpace
 from reach.backend.redis_backend import RedisBackend
 from reach.errors import BackendError
+from reach.registry.registrar import Registrar
 from tests.integration.sdk import world
 
 KEYS = KeySpace("dev")
@@ -110,3 +111,20 @@ async def test_junk_at_every_door_brings_nobody_down(redis_url: str, raw: redis.
             assert (await reach.request("capability:refund", timeout=5)).output == "done"
         assert supervisor.vitals["router"].failures == 0
         assert await raw.xlen(KEYS.dead(0)) == 0
+
+
+@pytest.mark.leaves_work(why="the registrar is run once and not ended as a worker ends it")
+@pytest.mark.parametrize(
+    "junk", [{f"f{n:05}": 1 for n in range(60_000)}, {"capabilities": [{}] * 200_000}, {"groups": ["a b"] * 100_000}]
+)
+async def test_the_answer_to_a_large_registration_that_is_junk_is_small(
+    backend: RedisBackend, raw: redis.asyncio.Redis, junk: dict[str, object]
+) -> None:
+    mailbox = "tester.0123456789abcdef01234567"
+    await backend.keep_mailbox(mailbox, [0])
+    entry = {"op": "register", "reply_to": mailbox, "agent_id": "a", "instance_id": "i", **junk}
+    await raw.xadd(KEYS.control(), {"c": msgspec.json.encode(entry)})
+    assert await Registrar(backend, "w1").run_once() == {"refused": 1}
+    (notice,) = [entry for entry in await backend.read_mail(mailbox, {0: "0"}, 0) if entry.kind == "notice"]
+    assert len(notice.data) < 16 << 10
+    assert await raw.xlen(KEYS.control()) == 0

@@ -133,6 +133,11 @@ def test_malformed(data: bytes, reason: str) -> None:
     assert not error.retryable
 
 
+def test_what_is_said_of_a_wrong_text_does_not_repeat_it() -> None:
+    error = refused(EXAMPLE.replace(b'"scope":"all"', b'"scope":"%s"' % (b"x" * 900_000)))
+    assert (error.code, len(error.message) < 300) == ("target.bad_scope", True)
+
+
 def test_two_headers_that_differ_only_in_an_emoji_are_two() -> None:
     data = with_priority(b'"headers":{"\\ud83d\\ude00":"1","\\ud83d\\ude01":"2"}')
     assert decode(data).headers == {"😀": "1", "😁": "2"}

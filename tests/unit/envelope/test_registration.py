@@ -182,6 +182,30 @@ def test_all_problems_at_once() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("changes", "first", "more"),
+    [
+        ({f"f{n:04}": 1 for n in range(2_000)}, "f0000", 1_980),
+        ({"groups": ["a b"] * 90}, "groups[0]", 70),
+        ({"groups": ["a b"] * 140_000}, "groups", 81),
+        ({"capabilities": [{"name": "C"}] * 1_000}, "capabilities[0].name", 1_979),
+        ({"capabilities": [{}] * 200_000}, "capabilities", 0),
+        ({"capabilities": [{"name": "c", **{f"f{n:05}": 1 for n in range(50_000)}}]}, "capabilities[0].f00000", 49_980),
+        ({"accepts": [{"type": "t", "schemas": ["s"] * 200_000}]}, "accepts[0].schemas", 981),
+    ],
+    ids=["unknown", "groups", "very many groups", "bad", "very many capabilities", "unknown inside", "schemas"],
+)
+def test_the_first_problems_are_told_and_the_rest_is_counted(changes: dict[str, Any], first: str, more: int) -> None:
+    with pytest.raises(RegistrationRefused) as caught:
+        records.read_registration(fields(**changes), env="dev")
+    error = caught.value
+    assert error.details["problems"][0]["field"] == first
+    assert error.details.get("more", 0) == more
+    assert len(error.details["problems"]) == (records.MAX_PROBLEMS if more else 1)
+    assert error.message.endswith(f"; and {more} more") is bool(more)
+    assert len(error.message) < records.MAX_TOLD + 100
+
+
 def test_what_the_hash_of_agents_holds() -> None:
     written = records.encode_registration(Registration(agent_id="a", instance_id="i", weight=2.0))
     stored = records.decode_stored_registration(written[:-1] + b',"v":7}')

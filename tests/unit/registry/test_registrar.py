@@ -290,47 +290,6 @@ async def test_a_cancel_that_names_no_message_is_refused(place: Place, fields: d
     assert (answer["notice"], answer["code"]) == ("refused", "envelope.bad_field")
 
 
-@pytest.mark.parametrize(
-    "junk",
-    [
-        b"",
-        b"junk",
-        b"[1]",
-        b"\xff\xfe",
-        b'{"op":"fly"}',
-        b'{"op":5}',
-        b'{"op":"register","reply_to":5}',
-        b'{"op":"register","reply_to":"a:b","agent_id":"a","instance_id":"i","x":1}',
-        b'{"op":"register","op":"leave"}',
-        b'{"op":"leave","reply_to":"abc","agent_id":"\\ud800","instance_id":"i"}',
-        b"[" * 5_000,
-        b'{"a":' * 5_000,
-    ],
-)
-async def test_junk_is_finished_without_an_answer(place: Place, junk: bytes) -> None:
-    await place.backend.send_control(junk)
-    assert await place.registrar.run_once() == {"refused": 1}
-    assert await place.backend.read_control("w1", 0, 0) == []
-
-
-async def test_junk_that_names_a_mailbox_is_answered(place: Place) -> None:
-    answer = await place.ask({"op": "fly"})
-    assert (answer["notice"], answer["code"], answer["op"]) == ("refused", "registration.malformed", None)
-
-
-async def test_an_answer_names_only_what_can_be_read(place: Place) -> None:
-    entry = b'{"op":"leave","reply_to":"%s","agent_id":[1],"instance_id":7,"msg_id":"m"}' % MAILBOX.encode()
-    answer = await place.ask(entry)
-    assert (answer["notice"], answer["code"], answer["msg_id"]) == ("refused", "registration.malformed", "m")
-    assert not {"agent_id", "instance_id"} & answer.keys()
-
-
-async def test_an_answer_leaves_out_what_is_no_text(place: Place) -> None:
-    entry = b'{"op":"leave","reply_to":"%s","agent_id":"a b","instance_id":"i","msg_id":1e999}' % MAILBOX.encode()
-    answer = await place.ask(entry)
-    assert (answer["notice"], answer["msg_id"], answer["agent_id"]) == ("refused", "", "a b")
-
-
 async def test_an_entry_that_brings_the_registrar_down_is_given_up_and_the_next_one_handled(
     place: Place, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
