@@ -132,3 +132,9 @@ def test_a_control_entry_is_flat_and_its_fields_stay_undecoded() -> None:
 def test_a_junk_control_entry(data: bytes) -> None:
     with pytest.raises(RecordError):
         records.decode_control(data)
+
+
+def test_what_is_said_of_a_kind_that_there_is_not_does_not_repeat_it() -> None:
+    with pytest.raises(RecordError) as caught:
+        records.decode_notice(b'{"notice":"%s"}' % (b"x" * 900_000))
+    assert len(caught.value.message) < 300

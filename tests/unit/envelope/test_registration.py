@@ -206,6 +206,13 @@ def test_the_first_problems_are_told_and_the_rest_is_counted(changes: dict[str, 
     assert len(error.message) < records.MAX_TOLD + 100
 
 
+def test_of_very_many_capabilities_only_the_allowed_are_judged() -> None:
+    many = Registration(agent_id="a", instance_id="i", capabilities=(Capability(name="C", cost=-1),) * 50_000)
+    found = problems_of(many, env="dev")
+    assert found[0].message == "more than 1000"
+    assert len(found) == 1 + 3 * 1_000 - 1  # the name and the cost of each, and all but the first come again
+
+
 def test_what_the_hash_of_agents_holds() -> None:
     written = records.encode_registration(Registration(agent_id="a", instance_id="i", weight=2.0))
     stored = records.decode_stored_registration(written[:-1] + b',"v":7}')

@@ -75,6 +75,12 @@ def test_zero_is_a_duration_where_it_is_allowed() -> None:
     assert maybe_ms(None, "x") is None
 
 
+@pytest.mark.parametrize("value", [-0.5, -(10**400), -math.inf, math.nan])
+def test_what_is_below_zero_or_no_number_is_not_zero(value: float) -> None:
+    with pytest.raises(ValueError, match="ttl"):
+        to_ms(value, "ttl", least=0)
+
+
 # ---------------------------------------------------------------- bodies
 
 
