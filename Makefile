@@ -12,7 +12,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 ARGS ?=
-# Workers of pytest-xdist; tests that need the machine to themselves share one of them (tests/conftest.py).
+# Workers of pytest-xdist. Many tests wait for real time, and bear the load of one other beside them; that of three they do not.
 JOBS ?= 2
 
 help:  ## list the targets
@@ -40,7 +40,7 @@ dev: $(STAMP)  ## a private server and a worker, one command
 	$(BIN)/python -m reach.cli dev $(ARGS)
 
 test: $(STAMP)  ## the whole suite, on every server that is found (REACH_TEST_SERVERS=redis,valkey chooses)
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup $(ARGS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist load --maxschedchunk=1 $(ARGS)
 
 check: $(STAMP)  ## format, lint, types, layers, spelling, dependencies, rules of the house
 	@failed=''; \

@@ -35,11 +35,6 @@ GRACE_S = 2.0
 _THREADS_OF_OTHERS = ("asyncio_", "ThreadPoolExecutor", "pytest", "Dummy", "execnet")
 
 
-#: what measures time or starts many processes: never two of these at once, or one would see the load of the other
-_ALONE = ("bugs", "e2e", "chaos", "faults", "integration")
-#: but what moves its own clock measures nothing
-_OWN_CLOCK = ("test_crash_points.py",)
-
 #: folders whose tests leave work in groups, and why; elsewhere a test says it itself, by the mark `leaves_work`
 _LEAVES_WORK = {
     "contract": "steps by hand: what one has begun, no other one ends",
@@ -62,19 +57,12 @@ def pytest_runtest_makereport() -> Generator[None, Any, None]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Excuse the folders that leave work behind.
-
-    And give the tests that need the machine to themselves to one worker of pytest-xdist; the others fill the other workers.
-    """
+    """Excuse the folders that leave work behind."""
     for item in items:
         if item.path.is_relative_to(_HERE):
             why = _LEAVES_WORK.get(item.path.relative_to(_HERE).parts[0])
             if why is not None:
                 item.add_marker(pytest.mark.leaves_work(why=why))
-        if item.path.name in _OWN_CLOCK:
-            continue
-        if item.path.is_relative_to(_HERE) and item.path.relative_to(_HERE).parts[0] in _ALONE:
-            item.add_marker(pytest.mark.xdist_group("alone"))
 
 
 @pytest.fixture(scope="session", params=_ENGINES)
