@@ -38,7 +38,7 @@ class Stop:
         stops = _STOPS.setdefault(self._loop, set())
         if not stops and threading.current_thread() is threading.main_thread():
             for number in _SIGNALS:
-                with contextlib.suppress(NotImplementedError):  # a platform without them
+                with contextlib.suppress(NotImplementedError):  # Windows: there Ctrl-C alone ends it
                     self._loop.add_signal_handler(number, _got, self._loop, number)
         stops.add(self)
         try:

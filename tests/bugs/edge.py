@@ -32,16 +32,6 @@ async def refused(spine: Spine, data: bytes) -> dict[str, Any]:
     return receipt
 
 
-async def still_serves(spine: Spine) -> None:
-    """Nobody was brought down by what came before."""
-    msg_id = await spine.send(envelope())
-    hand, fields = await spine.work("refund-1")
-    assert fields[b"m"].decode() == msg_id
-    await spine.settle(msg_id, hand, {"status": "success", "output": 1})
-    assert (await spine.receipt(msg_id))["status"] == "success"
-    await spine.quiet()
-
-
 def deep(levels: int) -> list[Any]:
     value: list[Any] = []
     for _ in range(levels - 1):

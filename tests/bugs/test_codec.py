@@ -13,10 +13,10 @@ from reach.backend.steps import Answer, Plan
 from reach.envelope.rules import MAX_ROUND
 from reach.sdk.bodies import BodyError
 from reach_worker.logs import ConsoleFormatter, JsonFormatter
-from tests.bugs.edge import answering, refused, still_serves, thrown, with_body, written
+from tests.bugs.edge import answering, refused, thrown, with_body, written
 from tests.bugs.served import served
 from tests.contract.drive import Drive, core, retryable
-from tests.integration.spine import Spine, envelope, until
+from tests.integration.spine import Spine, envelope, still_serves, until
 
 # ---------------------------------------------------------------- B097: numbers that are none
 

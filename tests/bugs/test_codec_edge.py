@@ -16,10 +16,10 @@ from reach.backend.keys import KeySpace
 from reach.envelope import records
 from reach.errors import ConfigError, RecordError
 from reach.sdk.bodies import BodyError
-from tests.bugs.edge import answering, deep, refused, still_serves, thrown, with_body, written
+from tests.bugs.edge import answering, deep, refused, thrown, with_body, written
 from tests.bugs.served import served
 from tests.contract.places import KEYS
-from tests.integration.spine import Spine, envelope, until
+from tests.integration.spine import Spine, envelope, still_serves, until
 
 DEV = KeySpace("dev")
 

@@ -72,14 +72,7 @@ async def next_round(world: CrashWorld) -> None:
     await answered(world)
 
 
-async def one_dead_letter(world: CrashWorld) -> None:
-    await everybody(world)
-    call = world.ask({"do": "fail once"}, key="order-1", max_attempts=1)
-    await world.until(lambda: call.over, "the end of its attempts")
-    world.calls.clear()
-
-
-@flow("client router a1", "", before=one_dead_letter, dead_letters=-1)
+@flow("client router a1", "", before=ended_retryable, dead_letters=-1)
 async def requeue(world: CrashWorld) -> None:
     """A dead letter is sent once more, by somebody who dies on the way, and by the next one."""
     world.heirs["client"] = lambda: _requeue_by_another(world)

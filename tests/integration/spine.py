@@ -170,3 +170,13 @@ class Spine:
             return True
 
         await until(empty, "empty doors")
+
+
+async def still_serves(spine: Spine) -> None:
+    """Nobody was brought down by what came before."""
+    msg_id = await spine.send(envelope())
+    hand, fields = await spine.work("refund-1")
+    assert fields[b"m"].decode() == msg_id
+    await spine.settle(msg_id, hand, {"status": "success", "output": 1})
+    assert (await spine.receipt(msg_id))["status"] == "success"
+    await spine.quiet()

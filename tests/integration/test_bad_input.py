@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.contract.places import KEYS
-from tests.integration.spine import Spine, envelope, until
+from tests.integration.spine import Spine, envelope, still_serves, until
 
 YEAR_5138 = "99999999999999-0"
 LAST_ID = f"{2**64 - 1}-{2**64 - 2}"
@@ -88,17 +88,7 @@ async def test_every_refusal_has_its_code_and_its_event(spine: Spine) -> None:
     assert sorted(receipt["code"] for receipt in receipts) == sorted(code for _, code, told in REFUSED.values() if told)
     assert {receipt["status"] for receipt in receipts} == {"failed"}
     await spine.quiet()
-    await good_one(spine)
-
-
-async def good_one(spine: Spine) -> None:
-    """The proof that the router still serves."""
-    msg_id = await spine.send(envelope())
-    hand, fields = await spine.work("refund-1")
-    assert fields[b"m"].decode() == msg_id
-    await spine.settle(msg_id, hand, {"status": "success", "output": 1})
-    assert (await spine.receipt(msg_id))["status"] == "success"
-    await spine.quiet()
+    await still_serves(spine)
 
 
 @pytest.mark.parametrize("name", [name for name, (_, _, told) in REFUSED.items() if told and name != "2 MiB"])
@@ -142,7 +132,7 @@ async def test_a_reply_to_that_names_a_string_does_not_stop_the_work(spine: Spin
     assert json.loads(await until(ended, "the receipt in the ledger"))["output"] == 7
     await spine.put({"e": raw(reply_to="box.string", ttl_ms=0)})
     await spine.quiet()
-    await good_one(spine)
+    await still_serves(spine)
 
 
 @pytest.mark.parametrize("entry_id", [YEAR_5138, LAST_ID])
@@ -165,7 +155,7 @@ async def test_an_entry_id_of_the_far_future_is_handled_and_the_stream_heals(
     fresh = await spine.place.append(keys[door], {"m": b"x"})
     assert int(fresh.partition("-")[0]) < await spine.backend.now_ms() + 60_000
     await spine.quiet()
-    await good_one(spine)
+    await still_serves(spine)
 
 
 AGAINS: dict[str, dict[str, bytes]] = {
@@ -224,15 +214,15 @@ async def test_a_key_of_the_wrong_type_where_the_record_belongs_is_overwritten(s
 @pytest.mark.leaves_work(why="what the agent takes it does not answer")
 async def test_lost_doors_and_lost_groups_heal(spine: Spine) -> None:
     await spine.register("refund-1", "refund")
-    await good_one(spine)
+    await still_serves(spine)
     for key in KEYS.work(0):
         await spine.place.delete(key)
-    await good_one(spine)
+    await still_serves(spine)
     await spine.put({"e": raw(reply_to=None)})
     await spine.work("refund-1")
     for key in KEYS.work(0):
         await spine.place.drop_group(key, "routers")
-    await good_one(spine)
+    await still_serves(spine)
 
 
 async def test_a_box_named_in_the_envelope_is_told_even_where_the_body_names_another(spine: Spine) -> None:
