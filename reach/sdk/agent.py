@@ -6,11 +6,12 @@ from contextlib import asynccontextmanager
 from typing import Any, Self, TypeVar
 
 from reach import ids, settings
-from reach.envelope.registration import Accept, Capability, Registration, problems_of
+from reach.envelope.registration import Capability, Registration, problems_of
 from reach.errors import ConfigError, RegistrationRefused
 from reach.log import event_log
 from reach.sdk.blocking import run_until_told
 from reach.sdk.client import sender_ids
+from reach.sdk.declaration import registration_of
 from reach.sdk.declared import (
     check_function,
     check_many,
@@ -320,51 +321,7 @@ class Agent:
         )
 
     def _registration(self, own: Registration) -> Registration:
-        """What is declared, with what is the instance's own."""
-        declared = self._declared
-        return Registration(
-            agent_id=own.agent_id,
-            instance_id=own.instance_id,
-            node_id=own.node_id,
-            env=own.env,
-            partitions=own.partitions,
-            zone=declared.zone,
-            groups=declared.groups,
-            capabilities=(*declared.capabilities, *self._capabilities()),
-            accepts=self._accepts(),
-            concurrency=declared.concurrency,
-            max_process_ms=declared.max_process_ms,
-            weight=declared.weight,
-            cost=declared.cost,
-            tier=declared.tier,
-            rate_limit=declared.rate_limit,
-            endpoint=declared.endpoint,
-            token=declared.token,
-        )
-
-    def _capabilities(self) -> Iterable[Capability]:
-        seen = set()
-        for handler in self._handlers:
-            if handler.capability is None or (handler.capability, handler.schema) in seen:
-                continue
-            seen.add((handler.capability, handler.schema))
-            yield Capability(
-                name=handler.capability,
-                description=handler.description or self.description,
-                examples=handler.examples,
-                input_schema=handler.schema,
-                max_process_ms=handler.max_process_ms,
-            )
-
-    def _accepts(self) -> tuple[Accept, ...]:
-        """Every type that there is a handler for; with schemas only where each of its handlers names one."""
-        by_type: dict[str, set[str | None]] = {}
-        for handler in self._handlers:
-            by_type.setdefault(handler.type, set()).add(handler.schema)
-        return tuple(
-            Accept(type=kind, schemas=() if None in schemas else tuple(sorted(s for s in schemas if s is not None)))
-            for kind, schemas in sorted(by_type.items())
-        )
+        return registration_of(own, self._declared, self._handlers, self.description)
 
     async def _start(self, place: Place, stop: Stop, twin_ms: int, told: settings.Settings) -> AgentRun | None:
         """Start; None when `stop` came first: a Redis that never comes must not hold up a shutdown."""

@@ -11,10 +11,10 @@ from reach.backend.memory_backend import MemoryBackend, Store
 from reach.backend.port import Backend
 from reach.clock import Clock, SystemClock
 from reach.log import event_log
-from reach.sdk.exchange import time_base
 from reach.sdk.routers import router_services
 from reach.service import Supervisor
 from reach.tracing.hops import HopRecorder
+from reach.tracing.time_base import time_base
 
 log = event_log("reach")
 

@@ -6,12 +6,12 @@ the client ends it by itself.
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from reach.backend.port import Backend
 from reach.backend.steps import MailEntry
-from reach.clock import Clock, SystemClock
+from reach.clock import Clock
 from reach.envelope.codec import DEFAULT_MAX_BYTES, encode
 from reach.envelope.message import Envelope, lane_of
 from reach.envelope.receipt import Notice, ReceiptRecord
@@ -19,10 +19,12 @@ from reach.envelope.records import decode_notice, decode_receipt
 from reach.envelope.rules import fingerprint, partition_of
 from reach.errors import BackendDenied, BackendError, BackendFull, BackendUnavailable, EnvelopeError, RecordError
 from reach.log import PacedLog, event_log
+from reach.sdk.caller_trail import CallerTrail
 from reach.sdk.mailbox import Keeper, Mailbox, Reader
 from reach.sdk.pending import Pending, next_round
 from reach.service import Service, Supervisor, Tasks, pause_ms
-from reach.tracing.hops import HopRecorder, TimeBase
+from reach.tracing.hops import HopRecorder
+from reach.tracing.time_base import time_base
 
 log = event_log("reach.client")
 
@@ -56,6 +58,7 @@ class Exchange:
         self.recorder = HopRecorder(
             backend.record, time_base(clock), node=node, worker=mailbox_id, ask_ms=backend.now_ms
         )
+        self.trail = CallerTrail(self.recorder, clock)
         self._log = PacedLog(log, clock)
         self._on_control = on_control
         self._pending: dict[str, list[Pending]] = {}
@@ -315,7 +318,7 @@ class Exchange:
     def _on_receipt(self, partition: int, receipt: ReceiptRecord) -> None:
         for pending in list(self._pending.get(receipt.msg_id, ())):
             if pending.take_receipt(receipt):
-                self._delivered(partition, pending, receipt)
+                self.trail.delivered(partition, pending, receipt)
             if pending.unsure and not pending.looks:
                 self._look(pending)
 
@@ -327,39 +330,3 @@ class Exchange:
             total_ms = pending.take_notice(notice)
             if total_ms:
                 self._extend(pending, pending.counts_from_ms + total_ms)
-
-    def cancelled(self, pending: Pending, legs: Sequence[int]) -> None:
-        """Its sender has ended these legs of it: whoever cancels records it."""
-        for leg in legs:
-            self.recorder.add(
-                pending.partition,
-                "message.cancelled",
-                pending.msg_id,
-                leg=leg,
-                correlation_id=pending.correlation_id,
-                traceparent=pending.traceparent,
-                agent=pending.agents.get(leg, ""),
-                code="cancelled",
-            )
-
-    def _delivered(self, partition: int, pending: Pending, receipt: ReceiptRecord) -> None:
-        self.recorder.add(
-            partition,
-            "message.delivered",
-            receipt.msg_id,
-            leg=receipt.leg,
-            attempt=receipt.attempts,
-            correlation_id=pending.correlation_id,
-            traceparent=pending.traceparent,
-            agent=receipt.target_agent or "",
-            instance=receipt.target_instance or "",
-            code=receipt.code,
-            duration_us=(self.clock.monotonic_ms() - pending.started_at_ms) * 1000,
-        )
-
-
-def time_base(clock: Clock) -> TimeBase:
-    """The moments of hop records, by this clock."""
-    if isinstance(clock, SystemClock):
-        return TimeBase()
-    return TimeBase(lambda: clock.monotonic_ms() * 1000, fallback_us=lambda: clock.wall_ms() * 1000)

@@ -115,7 +115,7 @@ class Handle:
             pending.partition, self.msg_id, pending.sender, pending.round, self._tomb_ms
         )
         if result.what == "cancelled":  # where no router has seen it yet, the one that meets the tombstone records it
-            self._exchange.cancelled(pending, legs[: result.closed])
+            self._exchange.trail.cancelled(pending, legs[: result.closed])
         return result.what in ("cancelled", "tombstone")
 
     async def progress(self) -> AsyncIterator[Progress]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from reach.backend.port import Backend
 from reach.backend.steps import Answer, SettleVerdict, Taken
-from reach.clock import Cancel, Clock
+from reach.clock import Clock
 from reach.delivery.inbox import Hold, Inbox, hold_of
 from reach.envelope.codec import decode
 from reach.envelope.message import Envelope
@@ -20,6 +20,7 @@ from reach.sdk.context import Context
 from reach.sdk.effects import Effects
 from reach.sdk.handlers import Handler, Handlers
 from reach.sdk.outcome import Reject, Retry, failed, raised, retryable, succeeded
+from reach.sdk.run import Run
 from reach.sdk.sending import Origin
 from reach.service import Tasks
 from reach.tracing.hops import HopRecorder, Point
@@ -31,54 +32,6 @@ REMEMBERED_OUTCOMES = 50
 EARLIER_WAIT_MS = 1_000
 #: how long the mean response time remembers: each new run counts for so much
 NEWEST_SHARE = 0.2
-
-
-class Run:
-    """One message in the hands of a handler. Moments by the monotonic clock."""
-
-    __slots__ = (
-        "alive_at_ms",
-        "answered",
-        "busy",
-        "envelope",
-        "given_up",
-        "processing_ms",
-        "started_at_ms",
-        "taken",
-        "task",
-        "timers",
-        "total_at_ms",
-    )
-
-    def __init__(self, taken: Taken, now_ms: int) -> None:
-        self.taken = taken
-        self.envelope: Envelope | None = None
-        self.task: asyncio.Task[None] | None = None
-        self.started_at_ms = self.alive_at_ms = now_ms
-        self.processing_ms = taken.processing_ms
-        self.total_at_ms = now_ms + max(taken.total_at_ms - taken.now_ms, 0)
-        self.answered = False
-        self.given_up = False
-        self.busy: asyncio.Future[Any] | None = None  # a thread that goes on after its run was given up
-        self.timers: list[Cancel] = []
-
-    def claim(self) -> bool:
-        """True for the first who wants to answer: all others come too late."""
-        first = not self.answered
-        self.answered = True
-        return first
-
-    def cancel(self) -> None:
-        """Cancel the handler: nobody wants its result any more."""
-        self.given_up = True
-        if self.task is not None:
-            self.task.cancel()
-
-    def close(self) -> None:
-        """Take the timers back."""
-        for cancel in self.timers:
-            cancel()
-        self.timers.clear()
 
 
 class Runs:

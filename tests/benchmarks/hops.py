@@ -5,7 +5,8 @@ import statistics
 import sys
 import time
 
-from reach.tracing.hops import Candidate, HopRecorder, Point, TimeBase
+from reach.tracing.hops import Candidate, HopRecorder, Point
+from reach.tracing.time_base import TimeBase
 from tests.benchmarks.measure import spread
 
 #: of a message that takes 150 us of a router's and an agent's time, at most this share

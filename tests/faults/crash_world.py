@@ -13,13 +13,13 @@ from reach.backend.steps import MailEntry, Record
 from reach.clock import Clock
 from reach.errors import BackendUnavailable
 from reach.sdk.client import sender_ids
-from reach.sdk.exchange import time_base
 from reach.sdk.handle import Handle
 from reach.sdk.receipts import Receipts
 from reach.sdk.routers import router_services
 from reach.sdk.runtime import AgentRun
 from reach.service import Supervisor, until_open
 from reach.tracing.hops import HopRecorder
+from reach.tracing.time_base import time_base
 from tests import hygiene
 from tests.contract.places import ENV, KEYS
 from tests.faults.handlers import MakeHandler, make_handler

@@ -11,7 +11,8 @@ from reach.backend.port import Backend
 from reach.clock import SystemClock
 from reach.sdk.routers import router_services
 from reach.service import Supervisor
-from reach.tracing.hops import HopRecorder, TimeBase
+from reach.tracing.hops import HopRecorder
+from reach.tracing.time_base import TimeBase
 from tests.contract.places import ENV, KEYS, Place
 
 T = TypeVar("T")

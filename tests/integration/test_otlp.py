@@ -8,8 +8,9 @@ import pytest
 from oteltap import OtelTapHttpProtobufReceiver, OtelTapHttpProtobufReceiverSettings
 
 from reach.errors import ConfigError
-from reach.tracing.hops import HopRecorder, TimeBase
+from reach.tracing.hops import HopRecorder
 from reach.tracing.spans import SpanService, otlp_exporter
+from reach.tracing.time_base import TimeBase
 from tests.unit.tracing.test_spans import MSG, SENDER, Events
 
 CONSUMER = 5

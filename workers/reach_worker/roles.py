@@ -10,7 +10,8 @@ from reach.errors import ConfigError
 from reach.sdk.routers import NEEDED, router_services
 from reach.service import Service
 from reach.settings import Settings, otlp_wanted
-from reach.tracing.hops import HopRecorder, TimeBase
+from reach.tracing.hops import HopRecorder
+from reach.tracing.time_base import TimeBase
 
 
 class Work(NamedTuple):

@@ -13,7 +13,8 @@ from reach.clock import SystemClock
 from reach.errors import BackendUnavailable
 from reach.sdk.routers import router_services
 from reach.service import Supervisor
-from reach.tracing.hops import HopRecorder, TimeBase
+from reach.tracing.hops import HopRecorder
+from reach.tracing.time_base import TimeBase
 
 ROOT = Path(__file__).parents[3]
 

@@ -10,7 +10,8 @@ from reach.backend.steps import DueReport
 from reach.delivery.due import MAX_INTERVAL_MS, DueService
 from reach.delivery.trail import Trail
 from reach.errors import BackendUnavailable
-from reach.tracing.hops import HopRecorder, TimeBase
+from reach.tracing.hops import HopRecorder
+from reach.tracing.time_base import TimeBase
 from tests.manual_clock import ManualClock
 
 

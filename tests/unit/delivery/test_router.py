@@ -19,7 +19,8 @@ from reach.registry.watcher import Watcher
 from reach.routing.decide import Chooser
 from reach.routing.index import CapabilityIndex
 from reach.routing.strategies import Memory
-from reach.tracing.hops import HopRecorder, TimeBase
+from reach.tracing.hops import HopRecorder
+from reach.tracing.time_base import TimeBase
 from tests.manual_clock import ManualClock
 
 KEYS = KeySpace("dev")

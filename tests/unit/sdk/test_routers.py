@@ -9,7 +9,8 @@ import pytest
 from reach.backend.keys import KeySpace
 from reach.backend.memory_backend import MemoryBackend, Store
 from reach.sdk.routers import router_services
-from reach.tracing.hops import HopRecorder, TimeBase
+from reach.tracing.hops import HopRecorder
+from reach.tracing.time_base import TimeBase
 from tests.manual_clock import ManualClock
 
 HOUR_MS = 3_600_000

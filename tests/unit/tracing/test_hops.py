@@ -8,8 +8,9 @@ import pytest
 
 from reach.errors import BackendUnavailable
 from reach.tracing import hops as hops_module
-from reach.tracing.hops import BATCH_RECORDS, Candidate, HopRecorder, TimeBase
+from reach.tracing.hops import BATCH_RECORDS, Candidate, HopRecorder
 from reach.tracing.propagation import TraceContext, span_id_of, trace_of
+from reach.tracing.time_base import TimeBase
 
 MSG = "a3f2c1e4-9b8d-4f3a-8c2e-1a2b3c4d5e6f"
 

@@ -11,8 +11,9 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode
 
 from reach.errors import BackendUnavailable
-from reach.tracing.hops import Candidate, HopRecorder, Point, TimeBase
+from reach.tracing.hops import Candidate, HopRecorder, Point
 from reach.tracing.spans import SpanService
+from reach.tracing.time_base import TimeBase
 
 MSG = "a3f2c1e4-9b8d-4f3a-8c2e-1a2b3c4d5e6f"
 SENDER = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"

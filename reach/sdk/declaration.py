@@ -1,0 +1,48 @@
+"""What an agent declares of itself, from what it was given and from its handlers. Pure."""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from reach.envelope.registration import Accept, Capability, Registration
+from reach.sdk.handlers import Handlers
+
+
+def registration_of(own: Registration, declared: Registration, handlers: Handlers, description: str) -> Registration:
+    """What is declared, with what is the instance's own: its ids, its env, the partitions that it reads."""
+    return msgspec.structs.replace(
+        declared,
+        agent_id=own.agent_id,
+        instance_id=own.instance_id,
+        node_id=own.node_id,
+        env=own.env,
+        partitions=own.partitions,
+        capabilities=(*declared.capabilities, *_capabilities(handlers, description)),
+        accepts=_accepts(handlers),
+    )
+
+
+def _capabilities(handlers: Handlers, description: str) -> Iterable[Capability]:
+    seen = set()
+    for handler in handlers:
+        if handler.capability is None or (handler.capability, handler.schema) in seen:
+            continue
+        seen.add((handler.capability, handler.schema))
+        yield Capability(
+            name=handler.capability,
+            description=handler.description or description,
+            examples=handler.examples,
+            input_schema=handler.schema,
+            max_process_ms=handler.max_process_ms,
+        )
+
+
+def _accepts(handlers: Handlers) -> tuple[Accept, ...]:
+    """Every type that there is a handler for; with schemas only where each of its handlers names one."""
+    by_type: dict[str, set[str | None]] = {}
+    for handler in handlers:
+        by_type.setdefault(handler.type, set()).add(handler.schema)
+    return tuple(
+        Accept(type=kind, schemas=() if None in schemas else tuple(sorted(s for s in schemas if s is not None)))
+        for kind, schemas in sorted(by_type.items())
+    )

@@ -1,0 +1,56 @@
+"""One message in the hands of a handler."""
+
+import asyncio
+from typing import Any
+
+from reach.backend.steps import Taken
+from reach.clock import Cancel
+from reach.envelope.message import Envelope
+
+
+class Run:
+    """One message in the hands of a handler. Moments by the monotonic clock."""
+
+    __slots__ = (
+        "alive_at_ms",
+        "answered",
+        "busy",
+        "envelope",
+        "given_up",
+        "processing_ms",
+        "started_at_ms",
+        "taken",
+        "task",
+        "timers",
+        "total_at_ms",
+    )
+
+    def __init__(self, taken: Taken, now_ms: int) -> None:
+        self.taken = taken
+        self.envelope: Envelope | None = None
+        self.task: asyncio.Task[None] | None = None
+        self.started_at_ms = self.alive_at_ms = now_ms
+        self.processing_ms = taken.processing_ms
+        self.total_at_ms = now_ms + max(taken.total_at_ms - taken.now_ms, 0)
+        self.answered = False
+        self.given_up = False
+        self.busy: asyncio.Future[Any] | None = None  # a thread that goes on after its run was given up
+        self.timers: list[Cancel] = []
+
+    def claim(self) -> bool:
+        """True for the first who wants to answer: all others come too late."""
+        first = not self.answered
+        self.answered = True
+        return first
+
+    def cancel(self) -> None:
+        """Cancel the handler: nobody wants its result any more."""
+        self.given_up = True
+        if self.task is not None:
+            self.task.cancel()
+
+    def close(self) -> None:
+        """Take the timers back."""
+        for cancel in self.timers:
+            cancel()
+        self.timers.clear()
