@@ -3,6 +3,7 @@
 What a judge finds stands in a `Case`, which lives from the reading of an entry to the verdict of `route`.
 """
 
+import contextlib
 from collections.abc import Container, Mapping
 from random import Random
 from typing import TypeVar
@@ -24,6 +25,7 @@ from reach.errors import EnvelopeError
 from reach.routing.decide import Chooser, decide
 from reach.routing.filters import Unfit
 from reach.routing.message import message_of
+from reach.routing.pattern import parse
 from reach.routing.steps import AT_ONCE, Choice, Delay, Deliver, Finish, Move, Stay, Step
 
 #: An inbox is full at so many entries, unless the policy of the pattern or `max_inbox` in meta says otherwise.
@@ -187,13 +189,22 @@ class Judge:
             return None
         return Case(entry, data=record.envelope, record=record, reference=reference)
 
+    def read_again(self, case: Case) -> None:
+        """Read the envelope of a leg that asks for a decision; what cannot be read, or is lost, leaves the case without one."""
+        data = _there(case.record).envelope
+        if data and case.envelope is None:
+            with contextlib.suppress(EnvelopeError):  # `decide_again` says why
+                case.envelope = decode(data, max_bytes=max(self._max_bytes, len(data)))
+
     def decide_again(self, case: Case) -> None:
         """Decide about a leg that is returned, waiting and due, or still undelivered."""
         record, leg = _there(case.record), _there(case.leg)
         case.choice, raised_ms, max_inbox = Choice((Stay(),)), 0, None
         if record.envelope:
             try:
-                case.envelope = envelope = decode(record.envelope, max_bytes=max(self._max_bytes, len(record.envelope)))
+                envelope = case.envelope or decode(
+                    record.envelope, max_bytes=max(self._max_bytes, len(record.envelope))
+                )
                 case.choice = self._choose_again(case, envelope, record, leg)
                 raised_ms = self._raised_ms(envelope, case.choice, record.head)
                 max_inbox = self._by.index.policy(envelope.target.pattern).max_inbox
@@ -237,6 +248,17 @@ class Judge:
                 jitter=self._rng.uniform(MIN_JITTER, MAX_JITTER),
             )
         return decide(message, leg, self._by, now_ms, retry=retry, unfit=case.unfit)
+
+    def asks_for_sender(self, envelope: Envelope) -> bool:
+        """Whether it makes a difference whom this message answers: it does where somebody who could get it is on its path."""
+        hops = envelope.traces.previous_hops
+        if envelope.in_reply_to is None or not hops:
+            return False
+        try:
+            matched = self._by.index.match(parse(envelope.target.pattern))
+        except EnvelopeError:  # the decision will say so
+            return False
+        return any(agent.agent_id in hops for agent in matched)
 
     # ---------------------------------------------------------------- when a decision could not be carried out
     def give_up(self, case: Case) -> None:

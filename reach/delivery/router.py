@@ -265,6 +265,8 @@ class Router:
             await self._look_up_sender(case)
             self._judge.decide_send(case, self._now_ms())
         elif await self._refresh(partition, case, case.reference):
+            self._judge.read_again(case)
+            await self._look_up_sender(case)
             self._judge.decide_again(case)
         else:
             return False
@@ -286,7 +288,9 @@ class Router:
     async def _look_up_sender(self, case: Case) -> None:
         """Whom a reply answers: the loop filter lets a message go back to the one that it answers."""
         envelope = case.envelope
-        if envelope is None or envelope.in_reply_to is None or not envelope.traces.previous_hops or case.replies_to:
+        if case.replies_to or envelope is None or envelope.in_reply_to is None:
+            return
+        if not self._judge.asks_for_sender(envelope):
             return
         own = partition_of(envelope.in_reply_to, None, self._backend.partitions)
         for partition in (own, *(p for p in range(self._backend.partitions) if p != own)):
