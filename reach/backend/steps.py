@@ -78,8 +78,9 @@ class Again(msgspec.Struct, frozen=True):
     state: LegState
     attempt: int
     plan: Plan
-    #: raised timeouts for the agent that was chosen (0 = as they are)
+    #: raised timeouts for the agent that was chosen (0 = as they are); the callers are told of them
     processing_ms: int = 0
+    total_ms: int = 0
 
 
 class Refuse(msgspec.Struct, frozen=True):

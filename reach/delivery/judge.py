@@ -199,27 +199,30 @@ class Judge:
     def decide_again(self, case: Case) -> None:
         """Decide about a leg that is returned, waiting and due, or still undelivered."""
         record, leg = _there(case.record), _there(case.leg)
-        case.choice, raised_ms, max_inbox = Choice((Stay(),)), 0, None
+        case.choice, raised, max_inbox = Choice((Stay(),)), (0, 0), None
         if record.envelope:
             try:
                 envelope = case.envelope or decode(
                     record.envelope, max_bytes=max(self._max_bytes, len(record.envelope))
                 )
                 case.choice = self._choose_again(case, envelope, record, leg)
-                raised_ms = self._raised_ms(envelope, case.choice, record.head)
+                raised = self._raised_ms(envelope, case.choice, record.head)
                 max_inbox = self._by.index.policy(envelope.target.pattern).max_inbox
             except EnvelopeError as error:
                 case.choice = Choice((Finish(error.code, error.message, {"state": leg.state.value}),))
         elif leg.state is not LegState.QUEUED:  # one that is queued and has lost its bytes is judged by `due`
             text = "the bytes of the message are lost"
             case.choice = Choice((Finish("backend.unavailable", text, {"state": leg.state.value}),))
-        case.decision = self._again(case, self._plan(case.choice.steps[0], leg, max_inbox), raised_ms)
+        case.decision = self._again(case, self._plan(case.choice.steps[0], leg, max_inbox), raised)
 
-    def _raised_ms(self, envelope: Envelope, choice: Choice, head: Head) -> int:
-        """The processing time that the chosen agent declares, where that is more than the message has and the sender set none."""
+    def _raised_ms(self, envelope: Envelope, choice: Choice, head: Head) -> tuple[int, int]:
+        """Processing and total, where what the chosen agent declares makes them more than the message has; 0 = as it is."""
+        if not choice.max_process_ms:
+            return 0, 0
         policy = self._by.index.policy(envelope.target.pattern)
         limits = rules.limits_of(envelope, policy=_timeouts(policy), max_process_ms=choice.max_process_ms)
-        return limits.processing_ms if limits.processing_ms > head.processing_ms else 0
+        processing_ms = limits.processing_ms if limits.processing_ms > head.processing_ms else 0
+        return processing_ms, limits.total_ms if limits.total_ms > head.total_ms else 0
 
     def _choose_again(self, case: Case, envelope: Envelope, record: Record, leg: Leg) -> Choice:
         head, now_ms = record.head, record.now_ms
@@ -267,7 +270,7 @@ class Judge:
         if isinstance(decision, Again):
             stays = decision.state is LegState.QUEUED
             plan = Plan("stay") if stays else Plan("delay", agent=self._kept(case), wait_ms=GIVE_UP_MS)
-            case.decision = msgspec.structs.replace(decision, plan=plan, processing_ms=0)
+            case.decision = msgspec.structs.replace(decision, plan=plan, processing_ms=0, total_ms=0)
         elif isinstance(decision, Send):
             plans = tuple(
                 Plan("delay", agent=plan.agent if decision.head.scope == "all" else "", wait_ms=GIVE_UP_MS)
@@ -305,7 +308,7 @@ class Judge:
         case.decision = Refuse(case.entry, mailbox=mailbox, receipt=receipt)
 
     # ---------------------------------------------------------------- the form of `route`
-    def _again(self, case: Case, plan: Plan, processing_ms: int = 0) -> Again:
+    def _again(self, case: Case, plan: Plan, raised: tuple[int, int]) -> Again:
         reference, leg = _there(case.reference), _there(case.leg)
         return Again(
             entry=case.entry,
@@ -315,7 +318,8 @@ class Judge:
             state=leg.state,
             attempt=leg.attempt,
             plan=plan,
-            processing_ms=processing_ms,
+            processing_ms=raised[0],
+            total_ms=raised[1],
         )
 
     def _plan(self, step: Step, leg: Leg | None, max_inbox: int | None) -> Plan:

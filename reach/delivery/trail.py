@@ -165,8 +165,16 @@ class Trail:
             self._ended(case, step, again.leg, leg.attempt, code_of(leg) if step.last else step.code)
         elif hand:
             self._matched(case, choice, mark, decided_us, again.leg, leg.attempt + 1)
-            point: Point = "message.moved" if again.plan.act == "move" else "route.sent"
-            self._add(case, point, leg=again.leg, attempt=leg.attempt + 1, agent=again.plan.agent, mark=mark)
+            moved = again.plan.act == "move"
+            self._add(
+                case,
+                "message.moved" if moved else "route.sent",
+                leg=again.leg,
+                attempt=leg.attempt + 1,
+                agent=again.plan.agent,
+                code="timeout.network" if moved else "",
+                mark=mark,
+            )
 
     def _ended(self, case: Case, step: Finish, leg: int, attempt: int, code: str) -> None:
         point: Point = "message.dead" if step.dead else "message.expired" if code in _EXPIRED else "route.failed"

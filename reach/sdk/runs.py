@@ -13,6 +13,7 @@ from reach.backend.steps import Answer, SettleVerdict, Taken
 from reach.clock import Clock
 from reach.delivery.inbox import Hold, Inbox, hold_of
 from reach.envelope.codec import decode
+from reach.envelope.ledger import LegState
 from reach.envelope.message import Envelope
 from reach.errors import EnvelopeError
 from reach.log import PacedLog, event_log
@@ -312,7 +313,8 @@ class Runs:
 
     def _overdue(self, run: Run, code: str, what: str) -> None:
         if run.claim():
-            answer = retryable(code, f"the handler was cancelled: {what}", host=self._host)
+            where = {"state": LegState.RUNNING.value}
+            answer = retryable(code, f"the handler was cancelled: {what}", where, host=self._host)
             self._tasks.start(self._settle(run.taken, answer, -1, run), f"overdue {run.taken.msg_id}")
             run.cancel()
 

@@ -30,8 +30,8 @@ MUTANTS = (
     memory(
         "xack, of an again",
         "route",
-        "        return SKIPPED\n    hand = _carry_out",
-        "        pass\n    hand = _carry_out",
+        "        return SKIPPED\n    risen = raise_timeouts",
+        "        pass\n    risen = raise_timeouts",
     ),
     memory(
         "xack, of a refusal",

@@ -218,6 +218,7 @@ class Walker:
             (leg.attempt if leg is not None else 0) + (lie == "attempt"),
             plan,
             25_000 if lie == "processing" else 0,
+            45_000 if lie == "processing" else 0,
         )
 
     async def _routed(self, worker: str, decisions: Sequence[Decision]) -> Any:

@@ -3,7 +3,7 @@
 -- KEYS due key reach:{T}:due, the one key that names the partition
 -- ARGV n integer how many decisions
 -- ARGV max_dead integer how many dead letters are kept
--- ARGV decision* msgpack n maps: k (s send, a again, r refuse), x stream key, id entry id; s: m, H head, p plans, r reply_to, o notice; a: m, l, h, s state, n attempt, p plan, pr; r: r mailbox, re receipt, d fields of the dead entry beside e, none = not kept
+-- ARGV decision* msgpack n maps: k (s send, a again, r refuse), x stream key, id entry id; s: m, H head, p plans, r reply_to, o notice; a: m, l, h, s state, n attempt, p plan, pr, to; r: r mailbox, re receipt, d fields of the dead entry beside e, none = not kept
 -- ARGV envelope* bytes n envelopes ('' for a; for r the bytes that the dead entry keeps); bytes, since this msgpack knows text only
 -- RETURNS a list per decision: verdict (done skipped full gone changed error), known, then the hand of each leg or ''; error: the text
 -- REPEAT skipped for what is acknowledged already, also for what failed after it and was kept among the dead letters; nothing is written twice
@@ -19,6 +19,7 @@ local n, max_dead = number(ARGV[1]), number(ARGV[2])
 -- INCLUDE rescuing
 -- INCLUDE duplicates
 -- INCLUDE sending
+-- INCLUDE raising
 -- INCLUDE deciding_again
 local function refuse(d, e)
   if not acknowledge(d) then return {'skipped'} end

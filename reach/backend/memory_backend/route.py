@@ -8,6 +8,7 @@ from reach.backend.memory_backend.closing import lapse_leg
 from reach.backend.memory_backend.duplicates import Opening, attach, found_nobody, post_stored, reopens, to_open
 from reach.backend.memory_backend.partition import Partition
 from reach.backend.memory_backend.placing import is_large, obstacle, place, post_routed
+from reach.backend.memory_backend.raising import raise_timeouts, tell_callers
 from reach.backend.memory_backend.rescuing import letter_of, rescue
 from reach.backend.memory_backend.store import MessageRecord
 from reach.backend.memory_backend.streams import is_ahead, parse_id
@@ -169,15 +170,17 @@ def _again(part: Partition, decision: Again) -> RouteResult:
         return RouteResult(why)
     if not part.acknowledge(decision.entry.stream, decision.entry.id):
         return SKIPPED
+    risen = raise_timeouts(part, decision, record)
     hand = _carry_out(part, decision, record)
     part.save(decision.msg_id, record)
+    if risen:
+        tell_callers(part, decision.msg_id, record)
     return RouteResult("done", hands=(hand,))
 
 
 def _carry_out(part: Partition, decision: Again, record: MessageRecord) -> str:
     msg_id, number, plan = decision.msg_id, decision.leg, decision.plan
     leg = record.legs[number]
-    record.change_head(processing_ms=max(record.head.processing_ms, decision.processing_ms))
     envelope = part.envelope_of(msg_id, record, number)
     if plan.act == "move":  # burns nothing; the old entry goes in the same step, so that it cannot be handed over twice
         part.discard(leg.agent, record.head.lane, leg.hand)

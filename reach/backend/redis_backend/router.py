@@ -148,6 +148,7 @@ def _encoded(decision: Decision) -> tuple[bytes, bytes]:
             "n": decision.attempt,
             "p": [decision.plan],
             "pr": decision.processing_ms,
+            "to": decision.total_ms,
         }
         return _pack(shared | fields), b""
     fields = {

@@ -1,4 +1,4 @@
--- An entry of the internal door: what happened stands in the ledger, so a forged or doubled reference does nothing. Needs placing.
+-- An entry of the internal door: what happened stands in the ledger, so a forged or doubled reference does nothing. Needs placing, raising.
 local function undelivered(r, L)
   local key = inbox(r, L.a)
   local pending = redis.pcall('XPENDING', key, 'agent', L.h, L.h, 1)
@@ -26,7 +26,7 @@ local function decided(d)
   local why = obstacle(r, p)
   if why then return {why} end
   if not acknowledge(d) then return {'skipped'} end
-  if d.pr > 0 then r.head.pr = math.max(r.head.pr, d.pr) end
+  local risen = raised(r, d)
   local e = bytes(r, L)
   d.bytes = e
   if p.act == 'move' then
@@ -44,5 +44,6 @@ local function decided(d)
     if p.act == 'deliver' and not r.all then call('DEL', P .. 'env:' .. d.m) end
   end
   save(r)
+  if risen then tell(r) end
   return {'done', '', id}
 end
