@@ -14,6 +14,7 @@ from reach.routing.agents import Agent
 from reach.routing.filters import ABLE, MEANT, Sifted, Unfit, View, sift
 from reach.routing.index import CapabilityIndex
 from reach.routing.message import Message
+from reach.routing.pattern import Term
 from reach.routing.steps import (
     AT_ONCE,
     MAX_TOLD,
@@ -124,7 +125,7 @@ def _one(message: Message, leg: Leg | None, by: Chooser, view: View, *, elsewher
         return _nobody(message, leg, sifted, view)
     strategy = strategy_for("one", view.policy.strategy)
     chosen = STRATEGIES[strategy](fits, message, view, by.memory, by.rng)
-    return _choice([Deliver(chosen[0].agent_id)], message, chosen, _why(strategy, sifted, chosen))
+    return _choice([Deliver(chosen[0].agent_id)], _terms(message, by), chosen, _why(strategy, sifted, chosen))
 
 
 def _fan_out(message: Message, by: Chooser, view: View) -> Choice:
@@ -145,7 +146,7 @@ def _fan_out(message: Message, by: Chooser, view: View) -> Choice:
         Deliver(agent.agent_id) if agent.agent_id in able else Delay(FIRST_RECHECK_MS, agent.agent_id)
         for agent in chosen
     ]
-    return _choice(steps, message, chosen, _why(strategy, sifted, chosen))
+    return _choice(steps, _terms(message, by), chosen, _why(strategy, sifted, chosen))
 
 
 def _put_off(choice: Choice, until: Delay) -> Choice:
@@ -167,7 +168,7 @@ def _same(message: Message, leg: Leg, by: Chooser, view: View) -> Choice:
     sifted = sift((agent,), message, view)
     if not sifted.fits:
         return _nobody(message, leg, sifted, view)
-    return _choice([Deliver(agent.agent_id)], message, [agent], _why("direct", sifted, [agent]))
+    return _choice([Deliver(agent.agent_id)], _terms(message, by), [agent], _why("direct", sifted, [agent]))
 
 
 def _move(message: Message, leg: Leg, by: Chooser, view: View) -> Choice:
@@ -189,7 +190,9 @@ def _move(message: Message, leg: Leg, by: Chooser, view: View) -> Choice:
         return Choice((Stay(),), _why("", sifted))
     strategy = strategy_for("one", view.policy.strategy)
     chosen = STRATEGIES[strategy](fits, message, view, by.memory, by.rng)
-    return _choice([Move(chosen[0].agent_id, free=not is_read)], message, chosen, _why(strategy, sifted, chosen))
+    return _choice(
+        [Move(chosen[0].agent_id, free=not is_read)], _terms(message, by), chosen, _why(strategy, sifted, chosen)
+    )
 
 
 def _nobody(message: Message, leg: Leg | None, sifted: Sifted, view: View) -> Choice:
@@ -222,7 +225,7 @@ def _nobody(message: Message, leg: Leg | None, sifted: Sifted, view: View) -> Ch
         return _end(Finish("route.no_candidate", "offered, but nobody fits", _reasons(sifted)), why)
     text = f"nobody offers {message.pattern.text[:200]}"
     if message.pattern.kind == "intent":
-        text += ": this version ranks no intents"
+        text = f"no capability is described as what this asks for: {message.pattern.name[:200]}"
     return _end(Finish("route.not_found", text, {"pattern": message.pattern.text[:200]}), why)
 
 
@@ -259,8 +262,12 @@ def _why(strategy: str, sifted: Sifted, chosen: Sequence[Agent] = ()) -> Why:
     return Why(strategy, tuple(told), counts, names)
 
 
-def _choice(steps: Sequence[Step], message: Message, chosen: Sequence[Agent], why: Why) -> Choice:
-    return Choice(tuple(steps), why, max(agent.longest_ms(message.pattern.terms) for agent in chosen))
+def _terms(message: Message, by: Chooser) -> tuple[Term, ...]:
+    return by.index.terms_of(message.pattern)
+
+
+def _choice(steps: Sequence[Step], terms: tuple[Term, ...], chosen: Sequence[Agent], why: Why) -> Choice:
+    return Choice(tuple(steps), why, max(agent.longest_ms(terms) for agent in chosen))
 
 
 def _end(step: Finish, why: Why | None = None) -> Choice:

@@ -4,7 +4,7 @@ A lookup costs as much as its answer is long, however many other agents there ar
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeVar
 
 from reach import ids
@@ -13,6 +13,7 @@ from reach.envelope.registration import RoutePolicy, StoredRegistration
 from reach.envelope.rules import BUILT_IN_TYPES
 from reach.errors import RecordError
 from reach.routing.agents import SUSPECT_MS, Agent, Instance
+from reach.routing.intents import Intents, Ranked, said_of
 from reach.routing.pattern import Pattern, Term
 
 DEFAULT_POLICY = RoutePolicy()
@@ -46,6 +47,7 @@ class CapabilityIndex:
         self._by_group: dict[str, set[str]] = {}
         self._names: list[str] = []  # all capabilities, sorted, so that a prefix is a slice
         self._remembered: dict[str, tuple[Agent, ...]] = {}
+        self._intents = Intents(self._said_of)
 
     # ---------------------------------------------------------------- asked by the router
     def match(self, pattern: Pattern) -> tuple[Agent, ...]:
@@ -57,6 +59,16 @@ class CapabilityIndex:
             found = tuple(self.agents[agent_id] for agent_id in sorted(self._find(pattern)))
             self._remembered[pattern.text] = found
         return found
+
+    def ranked(self, intent: str) -> list[Ranked]:
+        """The capabilities that answer a free text best; the first of them is what `intent:` means by it."""
+        return self._intents.rank(intent)
+
+    def terms_of(self, pattern: Pattern) -> tuple[Term, ...]:
+        """The capabilities that a pattern asks for: those that it names, or the one that its free text means."""
+        if pattern.kind != "intent":
+            return pattern.terms
+        return tuple(Term(best.capability) for best in self.ranked(pattern.name)[:1])
 
     def policy(self, pattern: str) -> RoutePolicy:
         """The policy that the admin gave this pattern, else the default one."""
@@ -94,6 +106,7 @@ class CapabilityIndex:
         for grouped in (self._by_capability, self._by_group, self._policies, self._remembered):
             grouped.clear()
         self._names.clear()
+        self._intents = Intents(self._said_of)
         self.types = BUILT_IN_TYPES.union(types)
         for agent_id, data in agents.items():
             self._register(agent_id, data, beats.get(agent_id))
@@ -152,8 +165,9 @@ class CapabilityIndex:
             return {pattern.name} & self.agents.keys()
         if pattern.kind == "group":
             return self._by_group.get(pattern.name, set())
-        if not pattern.terms:
-            return set()
+        if pattern.kind == "intent":
+            best = self.ranked(pattern.name)[:1]
+            return self._by_capability.get(best[0].capability, set()) if best else set()
         # The rarest capability first: then no step is longer than the shortest list.
         sets = sorted((self._with(term) for term in pattern.terms), key=len)
         return set.intersection(*sets)
@@ -168,6 +182,12 @@ class CapabilityIndex:
                 break
             found |= self._by_capability[self._names[at]]
         return found
+
+    def _said_of(self, capability: str) -> Iterator[str]:
+        for agent_id in sorted(self._by_capability.get(capability, ())):
+            for declared in self.agents[agent_id].declared.capabilities:
+                if declared.name == capability:
+                    yield from said_of(declared.description, declared.examples)
 
     def _register(self, agent_id: str, data: bytes, instances: dict[str, Instance] | None) -> None:
         declared = self._read(records.decode_stored_registration, data, agent_id)
@@ -187,6 +207,7 @@ class CapabilityIndex:
                 self._by_capability[capability] = set()
                 insort(self._names, capability)
             self._by_capability[capability].add(agent_id)
+            self._intents.changed(capability)
         for group in agent.groups:
             self._by_group.setdefault(group, set()).add(agent_id)
 
@@ -206,6 +227,7 @@ class CapabilityIndex:
         for capability in agent.capabilities:
             having = self._by_capability[capability]
             having.discard(agent_id)
+            self._intents.changed(capability)
             if not having:
                 del self._by_capability[capability]
                 del self._names[bisect_left(self._names, capability)]

@@ -7,6 +7,7 @@ from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from reach import ids
 from reach.envelope.message import Envelope
+from reach.routing.intents import Intents, said_of
 from reach.sdk.bodies import check_readable, decode_body
 from reach.sdk.context import Context
 from reach.sdk.declared import check_function, check_text
@@ -144,6 +145,7 @@ class Handlers:
 
     def __init__(self) -> None:
         self._all: list[Handler] = []
+        self._intents = Intents(self._said_of)
 
     def __iter__(self) -> Iterator[Handler]:
         return iter(self._all)
@@ -158,10 +160,12 @@ class Handlers:
         if any((h.capability, h.schema, h.type) == marks for h in self._all):
             raise ValueError(f"two handlers for {handler.describe()}")
         self._all.append(handler)
+        self._intents.changed(handler.capability or "")
 
     def remove(self, handler: Handler) -> None:
         """Take one out again."""
         self._all.remove(handler)
+        self._intents.changed(handler.capability or "")
 
     def find(self, envelope: Envelope) -> Handler | None:
         """The handler for a message, None if there is none."""
@@ -172,6 +176,9 @@ class Handlers:
         if named:
             terms = pattern.removeprefix("capability:").split("+")
             offered = [h for term in terms for h in offered if _covers(term, cast("str", h.capability))]
+        if pattern.startswith("intent:"):  # ranked as the router has done it, among what this agent can do
+            best = self._intents.rank(pattern.removeprefix("intent:"))[:1]
+            offered, named = [h for h in offered if best and h.capability == best[0].capability] or offered, bool(best)
         exact = [h for h in offered if schema is not None and h.schema == schema]
         if exact:
             return exact[0]
@@ -184,6 +191,11 @@ class Handlers:
         if open_to and (named or (len(open_to) == 1 and not by_type)):
             return min(open_to, key=lambda h: h.schema is not None)
         return by_type[0] if by_type else None
+
+    def _said_of(self, capability: str) -> Iterator[str]:
+        for handler in self._all:
+            if capability and handler.capability == capability:
+                yield from said_of(handler.description, handler.examples)
 
     def missing(self, envelope: Envelope) -> str:
         """Why there is no handler for a message, and what could be asked instead."""

@@ -80,12 +80,6 @@ def test_what_nobody_offers_is_waited_for_through_all_of_network_ms(
         assert found.details == {"state": "waiting"}
 
 
-def test_an_intent_is_told_to_be_none_of_ours() -> None:
-    end = finish(decide(message("intent:pay"), None, chooser(), NOW + 3_000))
-    assert end.code == "route.not_found"
-    assert "ranks no intents" in end.message
-
-
 def test_nobody_fits_is_waited_for_until_shortly_before_total(index: CapabilityIndex) -> None:
     silence(index, "a", "b")
     index.apply("gone", "c", b"")
