@@ -8,6 +8,9 @@ from reach.routing.steps import AT_ONCE, Comeback
 
 BACKOFF_MS = (1_000, 2_000, 4_000, 8_000, 16_000)
 MIN_JITTER, MAX_JITTER = 0.8, 1.2
+#: What one process held when it died comes back in so long, each at a moment of its own: else all of it would go to the next holder in one
+#: take, and what has brought down the first would bring down that one too, and the others with it again (decision 0020).
+LOST_SPREAD_MS = 1_000
 #: The agent, not the work, was at fault: another one can start at once.
 REROUTED = frozenset({"agent.lost", "probe.failed", "context.exceeded"})
 
@@ -65,6 +68,8 @@ def code_of(leg: Leg) -> str:
 def _wait_ms(leg: Leg, code: str, jitter: float) -> int:
     if leg.wait_ms >= 0:
         return leg.wait_ms
+    if code == "agent.lost" and leg.attempt > 0:
+        return round((jitter - MIN_JITTER) / (MAX_JITTER - MIN_JITTER) * LOST_SPREAD_MS)
     if not code or code in REROUTED:
         return 0
     return backoff_ms(leg.attempt, jitter)

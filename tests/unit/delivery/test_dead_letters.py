@@ -230,7 +230,7 @@ async def test_purged_letters_are_gone() -> None:
         assert await letters.find(rest[0].msg_id) == await letters.find(rest[0].id) == rest[0]
 
 
-async def test_a_poison_message_takes_down_max_attempts_instances_and_is_then_a_dead_letter() -> None:
+async def test_B030_a_poison_message_takes_down_max_attempts_instances_and_is_then_a_dead_letter() -> None:
     agents = [Agent("worker-{instance}", max_process=60) for _ in range(4)]
     started: list[str] = []
     for agent in agents:

@@ -46,9 +46,15 @@ def test_a_retryable_answer_with_a_code_of_the_agents_own_goes_again() -> None:
     assert judged(returned("llm.rate_limited")) == Comeback(1_000)
 
 
-@pytest.mark.parametrize("code", ["agent.lost", "probe.failed"])
-def test_a_lost_agent_is_replaced_at_once(code: str) -> None:
-    assert judged(returned(code)) == AT_ONCE
+def test_a_failed_probe_and_a_holder_that_had_begun_nothing_are_replaced_at_once() -> None:
+    assert judged(returned("probe.failed")) == judged(returned("agent.lost", attempt=0)) == AT_ONCE
+
+
+def test_what_died_together_comes_back_apart_and_within_a_second() -> None:
+    """However often it has died: a takeover takes 17 s and no longer."""
+    for attempt in (1, 5):
+        waits = [judged(returned("agent.lost", attempt), jitter=jitter) for jitter in (0.8, 0.9, 1.0, 1.2)]
+        assert waits == [AT_ONCE, Comeback(250), Comeback(500), Comeback(1_000)]
 
 
 def test_what_did_not_fit_goes_to_somebody_else_at_once() -> None:
