@@ -136,6 +136,9 @@ class KeySpace:
     def once(self, partition: int, msg_id: str, name: str) -> str:
         return f"{self.partition_prefix(partition)}once:{msg_id}:{name}"
 
+    def share(self, partition: int, agent_id: str) -> str:
+        return f"{self.partition_prefix(partition)}share:{agent_id}"
+
     def tick(self, partition: int) -> str:
         return self.partition_prefix(partition) + "tick"
 

@@ -17,6 +17,7 @@ from reach.delivery.trail import Trail
 from reach.envelope.rules import partition_of
 from reach.errors import SERVER_ERRORS, BackendError, BackendUnavailable
 from reach.log import PacedLog, event_log
+from reach.routing.filters import Unfit
 from reach.service import Report, Wait
 
 log = event_log("reach.router")
@@ -353,7 +354,13 @@ def _note_unfit(case: Case, result: RouteResult) -> None:
         return
     for plan in _plans(case.decision):
         if plan.act in {"deliver", "move"}:
-            case.unfit = {**case.unfit, plan.agent: "full" if result.verdict == "full" else "gone"}
+            case.unfit = {**case.unfit, plan.agent: _unfit(result)}
+
+
+def _unfit(result: RouteResult) -> Unfit:
+    if result.verdict != "full":
+        return "gone"
+    return "share" if result.known == "share" else "full"
 
 
 def _plans(decision: Decision | None) -> Sequence[Plan]:

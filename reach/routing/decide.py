@@ -203,8 +203,10 @@ def _nobody(message: Message, leg: Leg | None, sifted: Sifted, view: View) -> Ch
         return _end(
             Finish("loop.detected", "everybody who could take it is among previous_hops", _reasons(sifted)), why
         )
-    if "full" in view.unfit.values() and view.policy.on_full == "reject" and not was_with_somebody:
-        return _end(Finish("overloaded", "every inbox is full", _reasons(sifted), retry_after_ms=1_000), why)
+    crowded = {"full", "share"}.intersection(view.unfit.values())
+    if crowded and view.policy.on_full == "reject" and not was_with_somebody:
+        text = "every inbox is full" if "full" in crowded else "this sender fills its share of every inbox"
+        return _end(Finish("overloaded", text, _reasons(sifted), retry_after_ms=1_000), why)
     network_at_ms, last_ms = message.start_at_ms + message.network_ms, _last_look_ms(message)
     end_ms = last_ms
     # To end as not found is final: while agents come back only total may end it.

@@ -13,7 +13,12 @@ from reach.routing.agents import SUSPECT_MS, Agent
 from reach.routing.message import Message
 from reach.routing.steps import Seen
 
-Unfit = Literal["full", "gone"]
+Unfit = Literal["full", "share", "gone"]
+_WORDS: dict[Unfit, str] = {
+    "full": "its inbox is full",
+    "share": "this sender fills its share of the inbox",
+    "gone": "its inbox is gone",
+}
 
 
 class View(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,7 +108,7 @@ def loop(agent: Agent, message: Message, _: View) -> str | None:
 def capacity(agent: Agent, _: Message, view: View) -> str | None:
     """Has room, as far as the last step has told."""
     found = view.unfit.get(agent.agent_id)
-    return f"its inbox is {found}" if found else None
+    return _WORDS[found] if found else None
 
 
 def ready(agent: Agent, _: Message, view: View) -> str | None:

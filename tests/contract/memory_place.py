@@ -65,6 +65,7 @@ class MemoryPlace:
 
     async def spoil(self, key: str) -> None:
         hashes = {KEYS.agents(), KEYS.load(), KEYS.meta(), KEYS.routes(), KEYS.types(), KEYS.tick(0)}
+        hashes |= {KEYS.share(0, "a1"), KEYS.share(0, "a2")}
         self._store.put(key, b"not what it should be" if key in hashes else Hash({"not": b"what it should be"}))
 
     async def keys(self) -> list[str]:
@@ -122,6 +123,12 @@ class MemoryPlace:
         found = self._stream(key).group(group)
         assert found is not None
         return set(found.consumers)
+
+    async def fields(self, key: str) -> dict[bytes, bytes]:
+        return {field.encode(): value for field, value in (self._store.hash(key) or {}).items()}
+
+    async def set_field(self, key: str, field: str, value: bytes) -> None:
+        self._store.make_hash(key)[field] = value
 
     def _stream(self, key: str) -> Stream:
         found = self._store.stream(key)

@@ -109,6 +109,14 @@ class Place(Protocol):
         """Take one leg out of a broadcast's record."""
         ...
 
+    async def fields(self, key: str) -> dict[bytes, bytes]:
+        """HGETALL."""
+        ...
+
+    async def set_field(self, key: str, field: str, value: bytes) -> None:
+        """HSET by hand."""
+        ...
+
     async def consumers(self, key: str, group: str) -> set[str]:
         """The names that XINFO CONSUMERS gives."""
         ...
@@ -262,6 +270,12 @@ class RedisPlace:
 
     async def lose_leg(self, key: str, leg: int) -> None:
         await self.raw.hdel(key, leg)
+
+    async def fields(self, key: str) -> dict[bytes, bytes]:
+        return dict(await self.raw.hgetall(key))
+
+    async def set_field(self, key: str, field: str, value: bytes) -> None:
+        await self.raw.hset(key, field, value)
 
     async def consumers(self, key: str, group: str) -> set[str]:
         return {row["name"].decode() for row in await self.raw.xinfo_consumers(key, group)}

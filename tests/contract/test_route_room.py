@@ -26,7 +26,7 @@ async def test_a_full_inbox_changes_nothing(drive: Drive) -> None:
 
 async def test_room_for_one_more_is_room(drive: Drive) -> None:
     await drive.sent()
-    await drive.sent(Plan("deliver", AGENT, max_inbox=2))
+    await drive.sent(Plan("deliver", AGENT, max_inbox=2), sender="sender-2")
     assert len(await drive.inbox()) == 2
 
 
@@ -65,7 +65,7 @@ async def test_the_same_entry_can_be_decided_again(drive: Drive) -> None:
 
 async def test_room_is_asked_of_a_retry_too(drive: Drive) -> None:
     _, entry = await drive.returned()
-    await drive.sent()
+    await drive.sent(sender="sender-2")
     assert (await drive.decide(entry, Plan("deliver", AGENT, max_inbox=1))).verdict == "full"
     assert (await drive.decide(entry, Plan("deliver", "nobody"))).verdict == "gone"
     assert (await drive.decide(entry, Plan("deliver", AGENT, max_inbox=2))).verdict == "done"

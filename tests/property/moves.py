@@ -79,7 +79,7 @@ waits_ms = st.sampled_from((0, 1_000, 5_000))
 delivers = st.builds(plan_of, st.just("deliver"), two_agents)
 plans = st.one_of(
     delivers,
-    st.builds(plan_of, st.just("deliver"), two_agents, max_inbox=st.sampled_from((0, 1))),
+    st.builds(plan_of, st.just("deliver"), two_agents, max_inbox=st.sampled_from((0, 1, 2, 4))),
     st.builds(plan_of, st.just("deliver"), any_agents),
     st.builds(plan_of, st.just("delay"), wait_ms=waits_ms),
     st.builds(plan_of, st.just("finish"), st.sampled_from(("", "a2")), dead=st.booleans()),
@@ -188,7 +188,7 @@ losses = (
         st.sampled_from(
             (
                 *("inbox", "entry", "entry", "bytes", "record", "tick", "due", "mailbox"),
-                *("again", "ingress", "agents", "control"),
+                *("again", "ingress", "agents", "control", "share"),
             )
         ),
         picks,
@@ -201,7 +201,7 @@ losses = (
         st.sampled_from(
             (
                 *("mailbox", "inbox", "due", "tick", "again", "ingress", "dead", "bytes", "agents", "beats", "load"),
-                *("changes", "control", "routes", "types", "meta", "lock"),
+                *("changes", "control", "routes", "types", "meta", "lock", "share"),
             )
         ),
     ),

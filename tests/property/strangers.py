@@ -85,6 +85,7 @@ class WholeWalker(Walker):
             "ingress": KEYS.ingress(0, "normal"),
             "agents": KEYS.agents(),
             "control": KEYS.control(),
+            "share": KEYS.share(0, agent),
         }
         if what in keys:
             await self.trio.by_hand("delete", keys[what])
@@ -117,6 +118,7 @@ class WholeWalker(Walker):
             "types": KEYS.types(),
             "meta": KEYS.meta(),
             "lock": KEYS.lock("opener"),
+            "share": KEYS.share(0, AGENTS[0]),
         }
         await self.trio.spoil(keys[what])
 

@@ -10,6 +10,7 @@
 -- INCLUDE start
 -- INCLUDE healing
 -- INCLUDE record
+-- INCLUDE sharing
 -- INCLUDE standing
 -- INCLUDE closing
 local m, sender, round, tomb_ms = ARGV[1], ARGV[2], number(ARGV[3]) or 1, math.max(number(ARGV[4]) or 0, 60000)

@@ -7,6 +7,7 @@
 -- INCLUDE start
 -- INCLUDE healing
 -- INCLUDE record
+-- INCLUDE sharing
 -- INCLUDE standing
 -- INCLUDE closing
 -- INCLUDE giving_back
@@ -62,5 +63,6 @@ end
 if budget <= 0 then left = left + 1 end
 if left == 0 then
   for _, key in ipairs(keys) do call('DEL', key) end
+  call('DEL', share_key(ARGV[1]))
 end
 return left

@@ -8,6 +8,7 @@
 -- INCLUDE healing
 -- INCLUDE lanes
 -- INCLUDE record
+-- INCLUDE sharing
 -- INCLUDE standing
 -- INCLUDE closing
 -- INCLUDE giving_back

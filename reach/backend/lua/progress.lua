@@ -10,6 +10,7 @@
 -- INCLUDE start
 -- INCLUDE healing
 -- INCLUDE record
+-- INCLUDE sharing
 -- INCLUDE standing
 -- INCLUDE closing
 local r = load(ARGV[1])

@@ -5,13 +5,14 @@
 -- ARGV max_dead integer how many dead letters are kept
 -- ARGV decision* msgpack n maps: k (s send, a again, r refuse), x stream key, id entry id; s: m, H head, p plans, r reply_to, o notice; a: m, l, h, s state, n attempt, p plan, pr, to; r: r mailbox, re receipt, d fields of the dead entry beside e, none = not kept
 -- ARGV envelope* bytes n envelopes ('' for a; for r the bytes that the dead entry keeps); bytes, since this msgpack knows text only
--- RETURNS a list per decision: verdict (done skipped full gone changed error), known, then the hand of each leg or ''; error: the text
+-- RETURNS a list per decision: verdict (done skipped full gone changed error), known (full: share, where only this sender's part of the inbox is), then the hand of each leg or ''; error: the text
 -- REPEAT skipped for what is acknowledged already, also for what failed after it and was kept among the dead letters; nothing is written twice
 -- INCLUDE start
 -- INCLUDE healing
 local n, max_dead = number(ARGV[1]), number(ARGV[2])
 -- INCLUDE lanes
 -- INCLUDE record
+-- INCLUDE sharing
 -- INCLUDE standing
 -- INCLUDE closing
 -- INCLUDE giving_back

@@ -12,6 +12,7 @@
 -- INCLUDE start
 -- INCLUDE healing
 -- INCLUDE record
+-- INCLUDE sharing
 -- INCLUDE standing
 -- INCLUDE closing
 local MAX_TAKEN, MAX_TAKEN_BYTES, MAX_LOOKS, LOW_TURN = 100, 1048576, 300, 8

@@ -3,6 +3,7 @@
 import json
 
 from reach.backend.memory_backend.partition import Partition
+from reach.backend.memory_backend.sharing import unshare
 from reach.backend.memory_backend.store import MessageRecord
 from reach.backend.steps import Answer
 from reach.envelope.ledger import Head, Leg, LegState
@@ -79,6 +80,7 @@ def close_leg(
     The best answer so far survives every end but a cancel. `sure`: of a success that a run has just given.
     """
     measure(part, record, number)
+    unshare(part, record, number)
     leg = record.legs[number]
     if leg.state in {LegState.QUEUED, LegState.RUNNING}:  # else its entry is gone, and the id may be another's
         part.discard(leg.agent, record.head.lane, leg.hand)
@@ -154,6 +156,7 @@ def give_back(
         record.change(number, history=(*leg.history, entry), tried=(*leg.tried, leg.agent))
     if answer is not None:
         record.change(number, **remembered(answer))
+    unshare(part, record, number)
     if leg.agent and leg.hand != "0":
         part.discard(leg.agent, record.head.lane, leg.hand)
     record.change(number, state=LegState.RETURNED, taken_at_ms=0, alive_at_ms=0, rearm=0, wait_ms=wait_ms)

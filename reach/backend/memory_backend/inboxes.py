@@ -54,6 +54,7 @@ def close_inbox(part: Partition, agent: str) -> bool:
     if left == 0:
         for _, key in part.lanes(agent):
             part.store.delete(key)
+        part.store.delete(part.keys.share(part.number, agent))
     return left == 0
 
 

@@ -12,6 +12,7 @@ from reach.backend.memory_backend.closing import (
     with_member,
 )
 from reach.backend.memory_backend.partition import LARGE_BYTES, Partition
+from reach.backend.memory_backend.sharing import share, share_taken
 from reach.backend.memory_backend.store import MessageRecord
 from reach.backend.memory_backend.ticking import LEASE_MS
 from reach.backend.steps import Plan
@@ -19,14 +20,21 @@ from reach.envelope.ledger import Head, Leg, LegState
 from reach.errors import BackendError
 
 
-def obstacle(part: Partition, head: Head, plan: Plan) -> Literal["", "gone", "full"]:
-    """Why the plan cannot be carried out, looked at before anything is written (but for a group that was lost); "" = it can."""
+def obstacle(part: Partition, head: Head, plan: Plan) -> tuple[Literal["", "gone", "full"], Literal["", "share"]]:
+    """Why the plan cannot be carried out, looked at before anything is written (but for a group that was lost); "" = it can.
+
+    full: with "share" where the inbox is so only for this sender.
+    """
     if plan.act not in {"deliver", "move"}:
-        return ""
+        return "", ""
     inbox = part.inbox(plan.agent, head.lane)
     if inbox is None or not part.make_readable(plan.agent, head.lane):
-        return "gone"
-    return "full" if 0 < plan.max_inbox <= len(inbox) else ""
+        return "gone", ""
+    if 0 < plan.max_inbox <= len(inbox):
+        return "full", ""
+    if plan.max_inbox > 0 and share_taken(part, head, plan.agent, plan.max_inbox):
+        return "full", "share"
+    return "", ""
 
 
 def place(part: Partition, msg_id: str, record: MessageRecord, number: int, plan: Plan, envelope: bytes | None) -> str:
@@ -80,6 +88,7 @@ def _deliver(
         settled=False,
         instance="",
     )
+    share(part, record, agent)
     # Not after a lease: somebody may have it by then, and die.
     part.arm(msg_id, record, number, part.now_ms + min(head.network_ms, LEASE_MS))
     return hand

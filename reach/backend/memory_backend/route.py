@@ -10,6 +10,7 @@ from reach.backend.memory_backend.partition import Partition
 from reach.backend.memory_backend.placing import is_large, obstacle, place, post_routed
 from reach.backend.memory_backend.raising import raise_timeouts, tell_callers
 from reach.backend.memory_backend.rescuing import letter_of, rescue
+from reach.backend.memory_backend.sharing import unshare
 from reach.backend.memory_backend.store import MessageRecord
 from reach.backend.memory_backend.streams import is_ahead, parse_id
 from reach.backend.steps import Again, Decision, Plan, Refuse, RouteResult, Send
@@ -87,9 +88,9 @@ def _send(part: Partition, decision: Send) -> RouteResult:
     if decision.head.scope == "one":
         if not decision.plans:
             raise BackendError("a decision without a plan", details={"msg_id": decision.msg_id})
-        why = obstacle(part, decision.head, decision.plans[0])
+        why, whose = obstacle(part, decision.head, decision.plans[0])
         if why:
-            return RouteResult(why)
+            return RouteResult(why, known=whose)
     if not part.acknowledge(decision.entry.stream, decision.entry.id):
         return SKIPPED
     openings = to_open(decision, old)
@@ -142,7 +143,7 @@ def _open(part: Partition, decision: Send, record: MessageRecord, number: int, o
         message = "its agent is not among those that fit any more"
         lapse_leg(part, decision.msg_id, record, number, LegState.DONE, "agent.lost", message)
         return ""
-    if record.head.scope == "all" and obstacle(part, record.head, plan) == "full":
+    if record.head.scope == "all" and obstacle(part, record.head, plan)[0] == "full":
         plan = Plan("delay", agent=plan.agent, wait_ms=1000)  # a full leg of a broadcast waits, the others go on
     return place(part, decision.msg_id, record, number, plan, decision.envelope)
 
@@ -165,9 +166,9 @@ def _again(part: Partition, decision: Again) -> RouteResult:
             return _acknowledged(part, decision, "stay")
     elif plan.act in {"move", "stay"}:
         return RouteResult("changed")
-    why = obstacle(part, record.head, plan)
+    why, whose = obstacle(part, record.head, plan)
     if why:
-        return RouteResult(why)
+        return RouteResult(why, known=whose)
     if not part.acknowledge(decision.entry.stream, decision.entry.id):
         return SKIPPED
     risen = raise_timeouts(part, decision, record)
@@ -183,6 +184,7 @@ def _carry_out(part: Partition, decision: Again, record: MessageRecord) -> str:
     leg = record.legs[number]
     envelope = part.envelope_of(msg_id, record, number)
     if plan.act == "move":  # burns nothing; the old entry goes in the same step, so that it cannot be handed over twice
+        unshare(part, record, number)
         part.discard(leg.agent, record.head.lane, leg.hand)
         record.change(number, moves=leg.moves + (not plan.free), left=(*leg.left, leg.agent))
         plan = Plan("deliver", agent=plan.agent)

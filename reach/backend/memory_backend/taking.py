@@ -5,6 +5,7 @@ from collections.abc import Collection, Sequence
 from reach import ids
 from reach.backend.memory_backend.closing import lapse_leg
 from reach.backend.memory_backend.partition import Partition
+from reach.backend.memory_backend.sharing import unshare
 from reach.backend.memory_backend.store import MessageRecord
 from reach.backend.memory_backend.streams import Entry, Fields, Group, format_id, is_ahead, parse_id
 from reach.backend.steps import Taken, TakeResult
@@ -125,6 +126,7 @@ def _offer(part: Partition, agent: str, instance: str, lane: str, entry: Entry, 
         part.save(msg_id, record)
         _heal(part, agent, lane, hand)
         return 1
+    unshare(part, record, number)
     record.change(
         number,
         state=LegState.RUNNING,

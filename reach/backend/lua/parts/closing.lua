@@ -1,4 +1,4 @@
--- Ends a leg, or gives it back for a new decision. Shared by route, take, settle, due, cancel and close_inbox. Needs healing, record, standing.
+-- Ends a leg, or gives it back for a new decision. Shared by route, take, settle, due, cancel and close_inbox. Needs healing, record, sharing, standing.
 local function inbox(r, agent) return P .. 'inbox:' .. agent .. ':' .. r.head.la end
 
 local function quoted(s) return s and s ~= '' and cjson.encode(s) or 'null' end
@@ -50,6 +50,7 @@ local function close(r, l, L, state, answer, run)
   local H = r.head
   L.as = (L.n or 0) + (run and 1 or 0)
   measure(r, L)
+  unshared(r, L)
   if L.st == 'queued' or L.st == 'running' then drop(r, L) end -- else its hand is an entry that is gone, and the id may be another's
   answer, state = standing(L, state, answer)
   remember(L, answer)

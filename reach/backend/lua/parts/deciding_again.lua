@@ -23,13 +23,14 @@ local function decided(d)
   elseif p.act == 'move' or p.act == 'stay' then
     return {'changed'}
   end
-  local why = obstacle(r, p)
-  if why then return {why} end
+  local why, whose = obstacle(r, p)
+  if why then return {why, whose} end
   if not acknowledge(d) then return {'skipped'} end
   local risen = raised(r, d)
   local e = bytes(r, L)
   d.bytes = e
   if p.act == 'move' then
+    unshared(r, L)
     drop(r, L)
     if not p.free then L.mv = (L.mv or 0) + 1 end
     L.lf = L.lf or {}

@@ -35,6 +35,7 @@ local function back(r, l, L, burn, code, answer, wait)
     L.tr[#L.tr + 1] = L.a
   end
   if answer then remember(L, answer) end
+  unshared(r, L)
   drop(r, L)
   L.st, L.tk, L.al, L.re, L.w = 'returned', nil, nil, nil, wait
   touch(r, l)

@@ -1,4 +1,4 @@
--- Offers an inbox entry to an instance: it runs, or the entry goes. Needs healing, record, closing; `agent`, `instance`, `out`,
+-- Offers an inbox entry to an instance: it runs, or the entry goes. Needs healing, record, sharing, closing; `agent`, `instance`, `out`,
 -- `size_bytes`, `looks`, `expired` from take.
 local function discard(lane, id)
   redis.pcall('XACK', lane.key, 'agent', id)
@@ -22,6 +22,7 @@ local function offer(lane, entry, resumed)
   local late = mine and (now >= r.head.ta or (not L.f and now >= r.head.fa))
   local e = f.e or (mine and redis.pcall('GET', P .. 'env:' .. f.m))
   if mine and not late and type(e) == 'string' then
+    unshared(r, L)
     L.st, L.i, L.tk, L.al, L.f = 'running', instance, L.tk or now, now, true
     touch(r, l)
     save(r)

@@ -1,13 +1,15 @@
--- Carries out a plan for a leg: deliver, delay, finish. Needs lanes, record, closing, giving_back; `max_dead` from route.
+-- Carries out a plan for a leg: deliver, delay, finish. Needs lanes, record, sharing, closing, giving_back; `max_dead` from route.
 
--- Looked at before anything is written (but for a group that was lost): nil, or why the plan cannot be carried out.
+-- Looked at before anything is written (but for a group that was lost): nil, or why the plan cannot be carried out;
+-- full: with 'share' where it is only for this sender.
 local function obstacle(r, p)
   if p.act ~= 'deliver' and p.act ~= 'move' then return nil end
   local key = inbox(r, p.agent)
   if not readable(key) then return 'gone' end
   local n = call('XLEN', key)
   local max = p.max_inbox or 0
-  return max > 0 and n >= max and 'full' or nil
+  if max > 0 and n >= max then return 'full' end
+  if max > 0 and share_taken(r, p.agent, max) then return 'full', 'share' end
 end
 
 local function append(r, l, L, agent, e)
@@ -43,6 +45,7 @@ local function place(r, l, L, p, e)
       return ''
     end
     L.st, L.h, L.q, L.re, L.w, L.se, L.i = 'queued', id, now, nil, nil, nil, nil
+    shared(r, p.agent)
     arm(r, L, now + math.min(r.head.ne, 15000)) -- somebody may have it by then, and die
     return id
   elseif p.act == 'delay' then

@@ -17,8 +17,8 @@ local function send(d, e)
   local H = d.H
   local r = {m = d.m, key = P .. 'm:' .. d.m, head = H, legs = {}, dirty = {}, all = H.sc == 'all' or nil}
   if not r.all then
-    local why = obstacle(r, d.p[1])
-    if why then return {why} end
+    local why, whose = obstacle(r, d.p[1])
+    if why then return {why, whose} end
   end
   if not acknowledge(d) then return {'skipped'} end
   H.at = math.min(tonumber(string.match(d.id, '^%d+')), now)
