@@ -13,6 +13,10 @@ MIN_JITTER, MAX_JITTER = 0.8, 1.2
 LOST_SPREAD_MS = 1_000
 #: The agent, not the work, was at fault: another one can start at once.
 REROUTED = frozenset({"agent.lost", "probe.failed", "context.exceeded"})
+#: A return that burns no attempt is bounded by total alone, so its pace has a floor: up to so many in one attempt, at least so long.
+FLOORS_MS = ((10, 100), (float("inf"), 1_000))
+#: So many times an agent may hand back what it cannot serve (it is told to stop, its probe has failed) with no pause at all.
+MAX_AT_ONCE = 3
 
 
 #: Codes of the table that reach does not retry. A retryable answer with a code of the agent's own is retried like handler.error.
@@ -51,7 +55,7 @@ def retry_of(leg: Leg, *, max_attempts: int, total_at_ms: int, now_ms: int, jitt
     wait_ms = _wait_ms(leg, code, jitter)
     if now_ms + wait_ms >= total_at_ms:
         # Given up after a run: whoever sent it without a reply_to finds it among the dead letters only.
-        return Comeback(ends=True, dead=leg.attempt > 0)
+        return Comeback(ends=True, dead=leg.attempt > 0 or leg.wait_ms > 0)
     if code == "context.exceeded":
         return Comeback(elsewhere=True)
     return Comeback(wait_ms) if wait_ms else AT_ONCE
@@ -67,9 +71,16 @@ def code_of(leg: Leg) -> str:
 
 def _wait_ms(leg: Leg, code: str, jitter: float) -> int:
     if leg.wait_ms >= 0:
-        return leg.wait_ms
+        return max(leg.wait_ms, _least_ms(leg, code))
     if code == "agent.lost" and leg.attempt > 0:
         return round((jitter - MIN_JITTER) / (MAX_JITTER - MIN_JITTER) * LOST_SPREAD_MS)
     if not code or code in REROUTED:
         return 0
     return backoff_ms(leg.attempt, jitter)
+
+
+def _least_ms(leg: Leg, code: str) -> int:
+    """A handler that always asks to be called again at once must not keep everybody busy until total."""
+    if leg.wait_ms == 0 and code in REROUTED and leg.returns <= MAX_AT_ONCE:
+        return 0
+    return next(floor_ms for most, floor_ms in FLOORS_MS if leg.returns <= most)

@@ -122,6 +122,7 @@ class Leg(
         "attempt": "n",
         "moves": "mv",
         "left": "lf",
+        "returns": "fr",
         "instance": "i",
         "queued_at_ms": "q",
         "taken_at_ms": "tk",
@@ -155,6 +156,7 @@ class Leg(
     attempt: int = 0  # runs that started and ended retryable, lost or over-deadline
     moves: int = 0  # within this attempt; those from an inbox that nobody read do not count
     left: tuple[str, ...] = ()  # the agents that it was moved away from, within this attempt
+    returns: int = 0  # of this attempt that burnt none: Retry(after), a graceful stop, a failed probe
     instance: str = ""
     queued_at_ms: int = 0
     taken_at_ms: int = 0

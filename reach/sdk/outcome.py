@@ -13,6 +13,7 @@ from reach.ids import is_schema
 from reach.sdk.bodies import BodyError, decode_body, encode_body
 from reach.sdk.declared import check_text
 from reach.sdk.durations import Duration, to_ms
+from reach.sdk.retry_after import told_by
 
 T = TypeVar("T")
 
@@ -25,6 +26,11 @@ MAX_DETAIL_CHARS = 256
 
 class Retry(Exception):
     """Raise it in a handler: not now. With `after`, the message waits so long and no attempt is burnt.
+
+    An exception of an HTTP client does the same by itself: where it carries an answer of 429, 503 or 529 with a `Retry-After` header
+    (seconds or a date), the message waits so long, burning no attempt; the receipt has `retry_after_ms` and `details["http_status"]`.
+
+    A wait that ends behind the caller's total ends the message at once. Free runs are at least 100 ms apart, after ten of them a second.
 
     Args:
         after: Seconds or timedelta; None: the ordinary back-off, and the run counts as an attempt.
@@ -147,8 +153,11 @@ def retryable(
     )
 
 
-def raised(error: BaseException, *, host: str) -> tuple[Answer, int]:
-    """What a handler's exception becomes, and how long the return waits in ms (-1: the ordinary back-off)."""
+def raised(error: BaseException, *, host: str, now_ms: int = 0) -> tuple[Answer, int]:
+    """What a handler's exception becomes, and how long the return waits in ms (-1: the ordinary back-off).
+
+    `now_ms` (Unix ms): for a provider that names a moment and not what its own clock says.
+    """
     if isinstance(error, Retry):
         after_ms = -1 if error.after_ms is None else error.after_ms
         text = text_of(error, error.message)
@@ -160,6 +169,11 @@ def raised(error: BaseException, *, host: str) -> tuple[Answer, int]:
     more: dict[str, Any] = {"error": type(error).__name__}
     if isinstance(error, ReachError):
         more["cause"] = error.code
+    told = told_by(error, now_ms)
+    if told.status is not None:
+        more["http_status"] = told.status
+    if told.after_ms is not None:  # the provider's Retry-After: as if the handler had raised Retry(after=...)
+        return retryable("handler.retry", text_of(error), more, host=host, retry_after_ms=told.after_ms), told.after_ms
     return retryable("handler.error", text_of(error), more, host=host), -1
 
 

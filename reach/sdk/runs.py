@@ -234,7 +234,7 @@ class Runs:
                     extra={"msg_id": taken.msg_id, "handler": repr(handler.function)},
                     exc_info=problem,
                 )
-            return raised(problem, host=host)
+            return raised(problem, host=host, now_ms=self._clock.wall_ms())
         return succeeded(value, host=host, kind=handler.output_kind), -1
 
     async def _called(

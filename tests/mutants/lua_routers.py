@@ -217,8 +217,8 @@ MUTANTS = (
     lua(
         "two moves, left is forgotten with the attempt",
         "parts/giving_back.lua",
-        "L.n, L.mv, L.lf = (L.n or 0) + 1, nil, nil",
-        "L.n, L.mv = (L.n or 0) + 1, nil",
+        "L.n, L.mv, L.lf, L.fr = (L.n or 0) + 1, nil, nil, nil",
+        "L.n, L.mv, L.fr = (L.n or 0) + 1, nil, nil",
         "route_again::test_what_it_has_left_is_forgotten_with_the_attempt",
     ),
     lua(

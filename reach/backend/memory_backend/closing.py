@@ -152,8 +152,12 @@ def give_back(
     if burn:
         attempt = leg.attempt + 1
         entry = f'{{"attempt":{attempt},"agent":{quoted(leg.agent)},"code":{quoted(code)},"at":{part.now_ms}}}'
-        record.change(number, attempt=attempt, moves=0, left=())
+        record.change(number, attempt=attempt, moves=0, left=(), returns=0)
         record.change(number, history=(*leg.history, entry), tried=(*leg.tried, leg.agent))
+    elif wait_ms >= 0:
+        record.change(number, returns=leg.returns + 1)
+        if code == "probe.failed" and leg.agent not in leg.tried:  # another agent first, whose probe does not fail
+            record.change(number, tried=(*leg.tried, leg.agent))
     if answer is not None:
         record.change(number, **remembered(answer))
     unshare(part, record, number)

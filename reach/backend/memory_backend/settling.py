@@ -40,9 +40,9 @@ def _settle(part: Partition, agent: str, settlement: Settlement) -> SettleVerdic
     answer, sure = weighed(answer, record.head.min_confidence)
     may_ask = leg.best is None and record.head.scope == "one" and part.envelope_of(msg_id, record, number) is not None
     if answer.status == "retryable" and leg.best is None:
-        burn = settlement.wait_ms < 0
-        wait_ms = max(settlement.wait_ms, -1)
-        if give_back(part, msg_id, record, number, answer.code, burn=burn, answer=answer, wait_ms=wait_ms):
+        # Where a probe has failed nothing has run: it burns none.
+        wait_ms = max(settlement.wait_ms, 0 if answer.code == "probe.failed" else -1)
+        if give_back(part, msg_id, record, number, answer.code, burn=wait_ms < 0, answer=answer, wait_ms=wait_ms):
             record.change(number, settled=True)
     elif answer.status == "success" and sure < record.head.min_confidence and may_ask:
         give_back(part, msg_id, record, number, answer.code, burn=True, answer=answer)

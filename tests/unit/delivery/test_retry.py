@@ -67,7 +67,21 @@ def test_a_free_return_goes_at_once() -> None:
 
 def test_the_agent_s_own_wait_counts_and_knows_no_jitter() -> None:
     assert judged(returned("handler.retry", attempt=0, wait_ms=7_000), jitter=1.2) == Comeback(7_000)
-    assert judged(returned("handler.retry", attempt=0, wait_ms=0)) == AT_ONCE
+
+
+@pytest.mark.parametrize(
+    ("returns", "asked_ms", "wait_ms"),
+    [(1, 0, 100), (1, 99, 100), (1, 101, 101), (10, 0, 100), (11, 0, 1_000), (11, 1_001, 1_001), (1_000_000, 0, 1_000)],
+)
+def test_who_asks_again_and_again_is_called_at_a_bounded_pace(returns: int, asked_ms: int, wait_ms: int) -> None:
+    leg = returned("handler.retry", attempt=0, wait_ms=asked_ms, returns=returns)
+    assert judged(leg, jitter=0.8) == Comeback(wait_ms)
+
+
+@pytest.mark.parametrize("code", ["agent.lost", "probe.failed"])
+def test_what_is_handed_back_goes_on_at_once_but_not_for_ever(code: str) -> None:
+    waits = [judged(returned(code, attempt=0, wait_ms=0, returns=n)).wait_ms for n in (1, 2, 3, 4, 10, 11, 500)]
+    assert waits == [0, 0, 0, 100, 100, 1_000, 1_000]
 
 
 @pytest.mark.parametrize("code", ["handler.error", "agent.lost", "timeout.processing"])
@@ -79,8 +93,10 @@ def test_when_attempts_are_out_it_is_a_dead_letter(code: str) -> None:
 def test_a_retry_that_cannot_start_before_total_ends_at_once() -> None:
     assert judged(returned(), total_at_ms=NOW + 1_001) == Comeback(1_000)
     assert judged(returned(), total_at_ms=NOW + 1_000) == Comeback(ends=True, dead=True)
-    unburnt = judged(returned("handler.retry", attempt=0, wait_ms=60_000))
-    assert unburnt == Comeback(ends=True, dead=False)
+    waits_too_long = judged(returned("handler.retry", attempt=0, wait_ms=60_000))
+    assert waits_too_long == Comeback(ends=True, dead=True)  # its run burnt nothing, and was a run
+    handed_back = judged(returned("agent.lost", attempt=0, wait_ms=0), total_at_ms=NOW)
+    assert handed_back == Comeback(ends=True, dead=False)
 
 
 def test_the_default_total_has_room_for_four_retries() -> None:

@@ -21,6 +21,7 @@ local function weigh(answer, wanted)
 end
 
 local function conclude(r, l, L, answer, wait)
+  if answer.code == 'probe.failed' then wait = math.max(wait, 0) end -- nothing has run: it burns none
   if answer.status == 'success' then weigh(answer, r.head.mc or 0) end
   if answer.status == 'retryable' and not L.b then
     if back(r, l, L, wait < 0, answer.code, answer, wait >= 0 and wait or nil) then L.se = true end

@@ -14,6 +14,13 @@ local function keep(r, e)
   call('SET', P .. 'env:' .. r.m, e, 'PXAT', expires(r.head))
 end
 
+-- Another agent first, whose probe does not fail. Once each: such returns are bounded by total alone.
+local function unreached(L)
+  L.tr = L.tr or {}
+  for _, a in ipairs(L.tr) do if a == L.a then return end end
+  L.tr[#L.tr + 1] = L.a
+end
+
 -- burn: the run counts as an attempt. wait: ms that Retry(after) asked for. answer: nil = the last one stays.
 local function back(r, l, L, burn, code, answer, wait)
   if L.b and (burn or L.st == 'running') then -- another was asked, once: however that ended, the best answer stands
@@ -28,11 +35,14 @@ local function back(r, l, L, burn, code, answer, wait)
   end
   if not kept then keep(r, e) end
   if burn then
-    L.n, L.mv, L.lf = (L.n or 0) + 1, nil, nil
+    L.n, L.mv, L.lf, L.fr = (L.n or 0) + 1, nil, nil, nil
     L.hi = L.hi or {}
     L.hi[#L.hi + 1] = '{"attempt":' .. L.n .. ',"agent":' .. quoted(L.a) .. ',"code":' .. quoted(code) .. ',"at":' .. now .. '}'
     L.tr = L.tr or {}
     L.tr[#L.tr + 1] = L.a
+  elseif wait then
+    L.fr = (L.fr or 0) + 1
+    if code == 'probe.failed' then unreached(L) end
   end
   if answer then remember(L, answer) end
   unshared(r, L)
