@@ -145,6 +145,12 @@ class BackendFull(BackendError):
     default_retryable = True
 
 
+class IngressFull(BackendFull):
+    """So many messages lie at a door that routers seem to be down (`max_ingress` in meta); `retry_after_ms` says when to try again."""
+
+    default_code = "backend.ingress_full"
+
+
 class BackendDenied(BackendError):
     """Redis refuses the credentials or the command (ACL)."""
 

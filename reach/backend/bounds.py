@@ -6,12 +6,15 @@ from typing import NamedTuple
 import msgspec
 
 from reach import ids
+from reach.errors import IngressFull
 
 #: Entries of a mailbox. Its reader trims what it has read every 2 s; this bounds what one that does not read can pile up.
 MAX_MAIL = 10_000
 #: How much longer than the record the guard of an effect is kept: a round that opens at the record's end must still find it.
 ONCE_MS = 600_000
 DAY_MS = 24 * 3_600_000
+#: How long a sender should wait who was told that a door is full.
+FULL_WAIT_MS = 1_000
 
 
 class Setting(NamedTuple):
@@ -28,6 +31,12 @@ SETTINGS: tuple[Setting, ...] = (
         "max_inbox", 10_000, "an inbox with so many entries is full, unless the policy of the pattern says otherwise"
     ),
     Setting("max_fanout", 1_000, "so many agents may get one message of scope all; never more than 10,000"),
+    Setting(
+        "max_ingress",
+        100_000,
+        "with so many messages at a door (partition and lane) that no router has taken, senders are told `overloaded`; "
+        "senders read it every minute",
+    ),
     Setting("max_events", 2_000, "so many batches of hop records are kept in a partition"),
     Setting("events_age_ms", DAY_MS, "hop records older than this go"),
     Setting("max_dead", 10_000, "so many dead letters are kept in a partition"),
@@ -37,12 +46,13 @@ _DEFAULTS = {setting.name: setting.default for setting in SETTINGS}
 
 
 class Bounds(msgspec.Struct, frozen=True):
-    """What is kept of the streams that nobody empties, per partition."""
+    """What is kept of the streams that nobody empties, per partition, and what is let into the doors."""
 
     max_events: int = _DEFAULTS["max_events"]
     events_age_ms: int = _DEFAULTS["events_age_ms"]
     max_dead: int = _DEFAULTS["max_dead"]
     dead_age_ms: int = _DEFAULTS["dead_age_ms"]
+    max_ingress: int = _DEFAULTS["max_ingress"]
 
 
 FIELDS = Bounds.__struct_fields__
@@ -52,3 +62,11 @@ def bounds_of(meta: Mapping[str, bytes | None]) -> Bounds:
     """The bounds that these fields of `meta` set. What is no whole number from 1 counts as absent: 0 would keep nothing at all."""
     given = {name: ids.count_of(meta.get(name) or b"") for name in FIELDS}
     return Bounds(**{name: number for name, number in given.items() if number})
+
+
+def full_door(partition: int, lane: str, lying: int) -> IngressFull:
+    """What a sender is told whose message has no room at its door."""
+    text = f"{lying} messages lie at the door {lane} of partition {partition}, and no router takes them"
+    return IngressFull(
+        text, details={"partition": partition, "lane": lane, "entries": lying}, retry_after_ms=FULL_WAIT_MS
+    )

@@ -84,7 +84,10 @@ class Backend(Protocol):
 
     # ---------------------------------------------------------------- the sender's side
     async def submit(self, partition: int, lane: str, envelope: bytes) -> str:
-        """XADD to ingress; returns the entry id. Acknowledged = accepted. Again = a duplicate, which dedup absorbs."""
+        """XADD to ingress; returns the entry id. Acknowledged = accepted. Again = a duplicate, which dedup absorbs.
+
+        Raises IngressFull where `max_ingress` entries lie there: nothing was accepted.
+        """
         ...
 
     async def keep_mailbox(

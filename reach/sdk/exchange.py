@@ -175,7 +175,7 @@ class Exchange:
                     )
             except BackendFull as error:
                 if not failures:
-                    self._end(pending, "overloaded", error.message, cause=error.code)
+                    self._end(pending, "overloaded", error.message, error.retry_after_ms, cause=error.code)
                     return
             except TimeoutError:
                 self._end_late(pending)
@@ -252,8 +252,11 @@ class Exchange:
             text += "" if pending.accepted else "; it was never accepted"
             self._end(pending, "timeout.total", text, waited_ms=after_ms)
 
-    def _end(self, pending: Pending, code: str, message: str, **details: object) -> None:
-        pending.end(code, message, at_ms=self.clock.wall_ms(), durability=self.backend.durability, **details)
+    def _end(
+        self, pending: Pending, code: str, message: str, retry_after_ms: int | None = None, **details: object
+    ) -> None:
+        at_ms, durability = self.clock.wall_ms(), self.backend.durability
+        pending.end(code, message, at_ms=at_ms, durability=durability, retry_after_ms=retry_after_ms, **details)
 
     def refuse(self, pending: Pending, error: EnvelopeError) -> None:
         """End a message that breaks a rule, and was not sent."""

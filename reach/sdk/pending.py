@@ -166,7 +166,16 @@ class Pending:
             self.legs = 1
             self._finish_if_whole()
 
-    def end(self, code: str, message: str, *, at_ms: int, durability: str, **details: Any) -> None:
+    def end(
+        self,
+        code: str,
+        message: str,
+        *,
+        at_ms: int,
+        durability: str,
+        retry_after_ms: int | None = None,
+        **details: Any,
+    ) -> None:
         """End every leg that has no receipt with one that is made here."""
         if self.done.done():
             return
@@ -181,6 +190,7 @@ class Pending:
                 error_message=message,
                 details={**details, "local": True, "accepted": self.accepted},
                 target_agent=self.agents.get(leg) or None,
+                retry_after_ms=retry_after_ms,
                 finished_at=at_ms,
                 durability=durability,
             )

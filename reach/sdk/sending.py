@@ -124,7 +124,7 @@ class Sending:
 
         Raises:
             EnvelopeError: It breaks a rule; nothing was sent.
-            Overloaded: Redis is full; nothing was sent.
+            Overloaded: Redis is full, or no router takes what lies at the door (`max_ingress`); nothing was sent.
             BackendUnavailable: Redis could not be reached within `timeout`; it may have been sent.
             ValueError, ConfigError, BackendError: As `request`.
         """

@@ -11,8 +11,18 @@ import redis.asyncio
 from reach.backend.redis_backend import RedisBackend
 from reach.backend.redis_backend.streams import entries_of
 from reach.backend.steps import Refuse, WorkEntry
-from reach.errors import BackendError, BackendFull, BackendUnavailable, ConfigError
+from reach.clock import SystemClock
+from reach.errors import BackendError, BackendFull, BackendUnavailable, ConfigError, IngressFull
 from tests.servers import StartServer
+
+
+class _Hasty(SystemClock):
+    """A clock that a test can put ahead."""
+
+    ahead_ms = 0
+
+    def monotonic_ms(self) -> int:
+        return super().monotonic_ms() + self.ahead_ms
 
 
 async def test_a_replica_is_unavailable_until_it_is_master_again(start_server: StartServer) -> None:
@@ -162,4 +172,21 @@ async def test_settings_that_make_no_sense_are_refused(raw: redis.asyncio.Redis,
         await raw.hset("reach:{test}:meta", "partitions", nonsense)
         with pytest.raises(ConfigError, match="partitions"):
             await backend.open()
+    await backend.close()
+
+
+async def test_a_bound_that_is_changed_is_read_by_who_only_sends_within_a_minute(start_server: StartServer) -> None:
+    server = start_server()
+    clock = _Hasty()
+    backend = RedisBackend(server.url, env="test", clock=clock)
+    await backend.open()
+    await backend.set_meta("meta", "max_ingress", b"1")
+    for _ in range(2):
+        await backend.submit(0, "normal", b"{}")
+    clock.ahead_ms += 60_000
+    with pytest.raises(IngressFull):
+        await backend.submit(0, "normal", b"{}")
+    await backend.set_meta("meta", "max_ingress", None)
+    clock.ahead_ms += 60_000
+    assert await backend.submit(0, "normal", b"{}")
     await backend.close()

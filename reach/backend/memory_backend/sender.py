@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 
+from reach.backend.bounds import full_door
 from reach.backend.keys import GROUP_ROUTERS
 from reach.backend.memory_backend.cancel import cancel
 from reach.backend.memory_backend.closing import receipt_text
+from reach.backend.memory_backend.partition import bounds
 from reach.backend.memory_backend.side import Side
 from reach.backend.memory_backend.streams import Fields, parse_id
 from reach.backend.steps import CancelResult, MailEntry, Record
@@ -17,6 +19,9 @@ class SenderSide(Side):
         def step() -> str:
             key = self._keys.ingress(partition, lane)
             self._own_group(key, GROUP_ROUTERS)
+            lying = len(self._own_stream(key))
+            if lying >= bounds(self._store, self._keys).max_ingress:
+                raise full_door(partition, lane, lying)
             return self._store.append(key, {b"e": envelope}) or ""
 
         return await self._step("submit", step)

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from reach.backend.bounds import full_door
 from reach.backend.redis_backend.side import Side
 from reach.backend.redis_backend.streams import Entry, lost, reading
 from reach.backend.scripts import script
@@ -20,14 +21,18 @@ class SenderSide(Side):
 
     async def submit(self, partition: int, lane: str, envelope: bytes) -> str:
         key = self._keys.ingress(partition, lane)
+        await self._refresh_bounds()
+        most = self._bounds.max_ingress
         try:
-            entry_id = await self._link.call("XADD", key, "*", "e", envelope)
+            added = await self._link.run(script("submit"), key, most, envelope)
         except BackendError as error:
             if not lost(error):
                 raise
             await self._streams.heal((key,), "routers")
-            entry_id = await self._link.call("XADD", key, "*", "e", envelope)
-        return str(entry_id, "ascii")
+            added = await self._link.run(script("submit"), key, most, envelope)
+        if isinstance(added, int):
+            raise full_door(partition, lane, added)
+        return str(added, "ascii")
 
     async def keep_mailbox(
         self,

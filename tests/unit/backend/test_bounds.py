@@ -11,7 +11,7 @@ DEFAULTS = {setting.name: setting.default for setting in SETTINGS}
 
 
 def test_without_settings_the_defaults_hold() -> None:
-    assert bounds_of({}) == Bounds() == Bounds(2_000, 86_400_000, 10_000, 604_800_000)
+    assert bounds_of({}) == Bounds() == Bounds(2_000, 86_400_000, 10_000, 604_800_000, 100_000)
 
 
 def test_each_setting_counts_by_itself() -> None:
