@@ -123,6 +123,9 @@ class KeySpace:
     def envelope(self, partition: int, msg_id: str) -> str:
         return f"{self.partition_prefix(partition)}env:{msg_id}"
 
+    def line(self, partition: int, name: str) -> str:
+        return f"{self.partition_prefix(partition)}line:{name}"
+
     def due(self, partition: int) -> str:
         """The zset of moments; also the one key that every partition script declares."""
         return self.partition_prefix(partition) + "due"

@@ -101,7 +101,8 @@ class RouteResult(msgspec.Struct, frozen=True):
 
     verdict: Verdict
     hands: tuple[str, ...] = ()
-    #: "" new message, else duplicate | conflict | tombstone | overloaded; of `full`: share, where only the sender's part of the inbox is
+    #: "" new message, else duplicate | conflict | tombstone | overloaded | held (in its order line); of `full`: share, where only the
+    #: sender's part of the inbox is
     known: str = ""
     error: str = ""
 

@@ -35,7 +35,7 @@ GIVE_UP_MS = 1_000
 MAX_LEG = 1_000_000
 
 _encode = msgspec.json.Encoder().encode
-_ACTS = frozenset({LegState.RETURNED, LegState.WAITING, LegState.QUEUED})
+_ACTS = frozenset({LegState.RETURNED, LegState.WAITING, LegState.HELD, LegState.QUEUED})
 
 
 T = TypeVar("T")
@@ -166,6 +166,7 @@ class Judge:
             round=envelope.round,
             not_before_ms=envelope.not_before or 0,
             min_confidence=confidence or 0.0,
+            line=rules.line_of(envelope),
         )
         case.decision = Send(
             entry=case.entry,
@@ -197,7 +198,7 @@ class Judge:
                 case.envelope = decode(data, max_bytes=max(self._max_bytes, len(data)))
 
     def decide_again(self, case: Case) -> None:
-        """Decide about a leg that is returned, waiting and due, or still undelivered."""
+        """Decide about a leg that is returned, waiting and due, held and released, or still undelivered."""
         record, leg = _there(case.record), _there(case.leg)
         case.choice, raised, max_inbox = Choice((Stay(),)), (0, 0), None
         if record.envelope:
@@ -226,19 +227,22 @@ class Judge:
 
     def _choose_again(self, case: Case, envelope: Envelope, record: Record, leg: Leg) -> Choice:
         head, now_ms = record.head, record.now_ms
+        start_at_ms = max(head.accepted_at_ms, head.not_before_ms)
+        # Whoever was held in its line waits for somebody to appear only from the moment at which it could go.
+        looked_from_ms = now_ms if leg.state is LegState.HELD else leg.queued_at_ms if not leg.handed else 0
         message = message_of(
             envelope,
             env=self._env,
             partition=case.entry.partition,
-            start_at_ms=max(head.accepted_at_ms, head.not_before_ms),
+            start_at_ms=start_at_ms,
             first_at_ms=head.first_at_ms,
             total_at_ms=head.total_at_ms,
-            network_ms=head.network_ms,
+            network_ms=head.network_ms + max(looked_from_ms - start_at_ms, 0),
             replies_to=case.replies_to,
         )
         index = self._by.index
         known = index.has_type(envelope.type) or now_ms < index.settling_until_ms
-        if leg.state is LegState.WAITING and not leg.handed and not known:
+        if leg.state in {LegState.WAITING, LegState.HELD} and not leg.handed and not known:
             end = Finish("type.unregistered", f"nobody has registered the type {envelope.type}", {"field": "type"})
             return Choice((end,))
         retry = AT_ONCE

@@ -48,6 +48,7 @@ class Head(
         "not_before_ms": "nb",
         "max_attempts": "ma",
         "min_confidence": "mc",
+        "line": "li",
         "mailboxes": "rt",
         "members": "j",
         "tombstones": "tomb",
@@ -76,6 +77,7 @@ class Head(
     round: int = 1
     not_before_ms: int = 0
     min_confidence: float = 0.0
+    line: str = ""  # the name of its order line; "" = it is in none
     form: int = 1
     #: sender -> the round up to which it cancelled the message before it came; nothing else is known of such a message
     tombstones: dict[str, int] = {}
@@ -132,6 +134,7 @@ class Leg(
         "handed": "f",
         "wait_ms": "w",
         "until_ms": "u",
+        "joined": "jn",
         "settled": "se",
         "tried": "tr",
         "status": "ss",
@@ -158,7 +161,7 @@ class Leg(
     left: tuple[str, ...] = ()  # the agents that it was moved away from, within this attempt
     returns: int = 0  # of this attempt that burnt none: Retry(after), a graceful stop, a failed probe
     instance: str = ""
-    queued_at_ms: int = 0
+    queued_at_ms: int = 0  # of one that was held: since when somebody is looked for
     taken_at_ms: int = 0
     alive_at_ms: int = 0  # last sign of life of the handler
     due_at_ms: int = 0
@@ -166,6 +169,7 @@ class Leg(
     handed: bool = False  # was taken at least once: its ttl is over for good
     wait_ms: int = -1  # what Retry(after) asked for; such a return burns no attempt
     until_ms: int = 0  # a waiting leg may go on from then
+    joined: bool = False  # it has its place in the line; what is not to go before a moment joins when it is due
     settled: bool = False  # the last change was an answer of its holder: the same answer again is no news
     tried: tuple[str, ...] = ()
     status: Literal["", "success", "failed", "retryable"] = ""  # of the last answer

@@ -149,6 +149,17 @@ def partition_of(msg_id: str, order_key: str | None, partitions: int) -> int:
     return zlib.crc32((order_key if order_key is not None else msg_id).encode()) % partitions
 
 
+def line_of(envelope: Envelope) -> str:
+    """The name of the order line that a message is in: 32 hex digits of a SHA-256; "" for one that is in none.
+
+    Hashed are target.pattern and order_key in the form of :func:`fingerprint`. A broadcast has no line: its order_key only chooses the
+    partition.
+    """
+    if envelope.order_key is None or envelope.target.scope != "one":
+        return ""
+    return _hashed(envelope.target.pattern.encode(), envelope.order_key.encode())[:32]
+
+
 def fingerprint(envelope: Envelope) -> str:
     """What makes two sends of one msg_id the same: the first 16 hex digits of a SHA-256.
 
@@ -157,15 +168,18 @@ def fingerprint(envelope: Envelope) -> str:
     unambiguous: no byte can wander from one field into the next.
     """
     payload = envelope.payload
-    parts = (
+    return _hashed(
         sender_of(envelope.source).encode(),
         envelope.type.encode(),
         envelope.target.pattern.encode(),
         envelope.target.scope.encode(),
         (payload.schema or "").encode(),
         payload.body_bytes,
-    )
-    return hashlib.sha256(b"".join(b"%d:%b," % (len(part), part) for part in parts)).hexdigest()[:16]
+    )[:16]
+
+
+def _hashed(*parts: bytes) -> str:
+    return hashlib.sha256(b"".join(b"%d:%b," % (len(part), part) for part in parts)).hexdigest()
 
 
 def business_msg_id(env: str, sender: str, key: str) -> str:

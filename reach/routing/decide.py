@@ -1,6 +1,7 @@
 """THE decision: what happens to a leg now. Plain code, no I/O; whoever calls it carries the answer out.
 
-Asked for a first send (no leg yet), and for every `again`: a leg that came back, one whose waiting is over, one that nobody has picked up.
+Asked for a first send (no leg yet), and for every `again`: a leg that came back, one whose waiting is over, one that was held and is the
+first in its line now, one that nobody has picked up.
 """
 
 from collections.abc import Mapping, Sequence
@@ -84,7 +85,7 @@ def decide(
     )
     if leg is not None and leg.state is LegState.QUEUED:
         return _move(message, leg, by, view)
-    if leg is not None and leg.state not in {LegState.RETURNED, LegState.WAITING}:
+    if leg is not None and leg.state not in {LegState.RETURNED, LegState.WAITING, LegState.HELD}:
         return Choice((Stay(),))
     fixed = _without_looking(message, leg, now_ms, retry)
     if message.scope == "all" and leg is None and not isinstance(fixed, Finish):

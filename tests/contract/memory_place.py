@@ -90,6 +90,12 @@ class MemoryPlace:
     async def entries(self, key: str) -> list[tuple[str, dict[bytes, bytes]]]:
         return list(self._stream(key).all()) if self._store.exists(key) else []
 
+    async def members(self, key: str) -> list[str]:
+        return list(self._store.line(key) or [])
+
+    async def push(self, key: str, *members: str) -> None:
+        self._store.make_line(key).extend(members)
+
     async def pending(self, key: str, group: str) -> list[Pending]:
         found = self._stream(key).group(group)
         now_ms = self._store.now_ms()

@@ -87,6 +87,14 @@ class Place(Protocol):
         """XRANGE - +; empty where there is no such stream."""
         ...
 
+    async def members(self, key: str) -> list[str]:
+        """LRANGE 0 -1; empty where there is no such list."""
+        ...
+
+    async def push(self, key: str, *members: str) -> None:
+        """RPUSH by hand."""
+        ...
+
     async def pending(self, key: str, group: str) -> list[Pending]: ...
 
     async def read_plain(self, key: str, group: str, consumer: str, count: int = 1) -> list[str]:
@@ -166,20 +174,25 @@ class RedisPlace:
             case "zset", ("due" | "beats"):
                 for member, _ in await self.raw.zrange(key, 0, -1, withscores=True):
                     await self.raw.zincrby(key, -ms, member)
-            case "hash", "tick":
+            case "hash", ("tick" | "once"):
                 for field, value in (await self.raw.hgetall(key)).items():
-                    await self.raw.hset(key, field, int(value) - ms)
-            case "hash", "once":
-                if lease_end := await self.raw.hget(key, "u"):
-                    await self.raw.hset(key, "u", int(lease_end) - ms)
+                    if name == "tick" or field == b"u":  # of a guard only the end of its lease is a moment
+                        await self.raw.hset(key, field, int(value) - ms)
             case "string", "m":
                 if packed := _aged(await self.raw.get(key), ms):
                     await self.raw.set(key, packed, keepttl=True)
             case "hash", "m":
                 for field, value in (await self.raw.hgetall(key)).items():
                     await self.raw.hset(key, field, _aged(value, ms) or value)
+            case "list", "line":
+                await self._age_marks(key, ms)
             case "stream", _:
                 await self._age_pending(key, ms)
+
+    async def _age_marks(self, key: str, ms: int) -> None:
+        for n, member in enumerate(await self.members(key)):
+            if member.startswith("@"):
+                await self.raw.lset(key, n, f"@{int(member[1:]) - ms}")
 
     async def _age_pending(self, key: str, ms: int) -> None:
         for group in await self.raw.xinfo_groups(key):
@@ -243,6 +256,12 @@ class RedisPlace:
 
     async def entries(self, key: str) -> list[tuple[str, dict[bytes, bytes]]]:
         return [(entry_id.decode(), fields) for entry_id, fields in await self.raw.xrange(key)]
+
+    async def members(self, key: str) -> list[str]:
+        return [member.decode() for member in await self.raw.lrange(key, 0, -1)]
+
+    async def push(self, key: str, *members: str) -> None:
+        await self.raw.rpush(key, *members)
 
     async def pending(self, key: str, group: str) -> list[Pending]:
         return [

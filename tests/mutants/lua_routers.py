@@ -47,8 +47,8 @@ MUTANTS = (
     lua(
         "quiet",
         "parts/deciding_again.lua",
-        "if not asks(L, d) then return {acknowledge(d) and 'done' or 'skipped', 'silent'} end",
-        "if not asks(L, d) then\n"
+        "if not asks(r, L, d) then return {acknowledge(d) and 'done' or 'skipped', 'silent'} end",
+        "if not asks(r, L, d) then\n"
         "    local ok = acknowledge(d)\n"
         "    for _, box in ipairs(r and not r.head.tomb and r.head.rt or {}) do stored(r, box) end\n"
         "    return {ok and 'done' or 'skipped', 'silent'}\n"

@@ -53,7 +53,7 @@ MUTANTS = (
         "return leg.state in {LegState.RETURNED,",
         "return leg.state in {LegState.RUNNING, LegState.RETURNED,",
     ),
-    memory("again hand", "route", "    if leg.hand != hand:\n", "    if leg is None:\n"),
+    memory("again hand", "route", "    if leg.hand != decision.hand:\n", "    if leg is None:\n"),
     memory("seen", "route", "leg.state != decision.state or leg.attempt", "leg.attempt"),
     memory("seen, the attempt", "route", " or leg.attempt != decision.attempt:", ":"),
     memory(

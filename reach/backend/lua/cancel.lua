@@ -10,6 +10,7 @@
 -- INCLUDE start
 -- INCLUDE healing
 -- INCLUDE record
+-- INCLUDE lining
 -- INCLUDE sharing
 -- INCLUDE standing
 -- INCLUDE closing

@@ -8,6 +8,7 @@
 -- INCLUDE healing
 -- INCLUDE lanes
 -- INCLUDE record
+-- INCLUDE lining
 -- INCLUDE sharing
 -- INCLUDE standing
 -- INCLUDE closing

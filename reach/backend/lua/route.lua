@@ -12,10 +12,12 @@
 local n, max_dead = number(ARGV[1]), number(ARGV[2])
 -- INCLUDE lanes
 -- INCLUDE record
+-- INCLUDE lining
 -- INCLUDE sharing
 -- INCLUDE standing
 -- INCLUDE closing
 -- INCLUDE giving_back
+-- INCLUDE holding
 -- INCLUDE placing
 -- INCLUDE rescuing
 -- INCLUDE duplicates

@@ -17,6 +17,7 @@
 -- INCLUDE start
 -- INCLUDE healing
 -- INCLUDE record
+-- INCLUDE lining
 -- INCLUDE sharing
 -- INCLUDE standing
 -- INCLUDE closing

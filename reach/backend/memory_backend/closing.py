@@ -2,6 +2,7 @@
 
 import json
 
+from reach.backend.memory_backend.lining import leave
 from reach.backend.memory_backend.partition import Partition
 from reach.backend.memory_backend.sharing import unshare
 from reach.backend.memory_backend.store import MessageRecord
@@ -101,6 +102,7 @@ def close_leg(
     if record.head.open <= 0:
         part.disarm(msg_id)
         part.drop_envelope(msg_id)
+    leave(part, msg_id, record)
     receipt = receipt_text(record.head, number, record.legs[number], part.now_ms, stored=False)
     for mailbox in record.head.mailboxes:
         part.post(mailbox, b"r", receipt)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from reach.backend.memory_backend.closing import give_back, lapse_leg, own_answer
+from reach.backend.memory_backend.lining import mend
 from reach.backend.memory_backend.partition import Partition, next_moment
 from reach.backend.memory_backend.store import MessageRecord
 from reach.backend.memory_backend.streams import Pending
@@ -94,7 +95,8 @@ class _Round:
         """What is due of one leg; its next moment, None when it has ended."""
         if self._overdue(msg_id, record, number):
             return None
-        part, leg = self.part, record.legs[number]
+        part, may_ask = self.part, mend(self.part, msg_id, record)
+        leg = record.legs[number]
         pending = self._pending(record, number)
         if pending is not None:
             return self._held(msg_id, record, number, pending)
@@ -113,8 +115,9 @@ class _Round:
                 return min(queued_at_ms + record.head.network_ms, part.now_ms + LEASE_MS)
         if leg.state == LegState.WAITING and leg.until_ms > part.now_ms:
             return leg.until_ms
-        self._note(msg_id, record, number, "again", "")
-        part.append_again(msg_id, number, leg.hand)
+        if may_ask:
+            self._note(msg_id, record, number, "again", "")
+            part.append_again(msg_id, number, leg.hand)
         record.change(number, rearm=leg.rearm + 1)
         return part.now_ms + (REARM_MS[leg.rearm] if leg.rearm < len(REARM_MS) else LAST_REARM_MS)
 

@@ -39,6 +39,9 @@ class Partition:
         key = self.keys.message(self.number, msg_id)
         self.store.put(key, record)
         self.store.expire_at(key, self.expires_at_ms(record.head))
+        line = self.keys.line(self.number, record.head.line)
+        if record.head.line and (self.store.expires_at_ms(line) or 0) < self.expires_at_ms(record.head):
+            self.store.expire_at(line, self.expires_at_ms(record.head))
 
     def expires_at_ms(self, head: Head) -> int:
         """The deadline, or now where that is past, plus the dedup window: 2 x total, 60 s to 10 min."""

@@ -1,6 +1,6 @@
 """Carries out a plan for a leg: deliver, delay, finish."""
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from reach.backend.memory_backend.closing import (
     close_leg,
@@ -11,22 +11,26 @@ from reach.backend.memory_backend.closing import (
     remembered,
     with_member,
 )
+from reach.backend.memory_backend.holding import held_back, is_behind
 from reach.backend.memory_backend.partition import LARGE_BYTES, Partition
 from reach.backend.memory_backend.sharing import share, share_taken
 from reach.backend.memory_backend.store import MessageRecord
 from reach.backend.memory_backend.ticking import LEASE_MS
 from reach.backend.steps import Plan
-from reach.envelope.ledger import Head, Leg, LegState
+from reach.envelope.ledger import Leg, LegState
 from reach.errors import BackendError
 
 
-def obstacle(part: Partition, head: Head, plan: Plan) -> tuple[Literal["", "gone", "full"], Literal["", "share"]]:
+def obstacle(
+    part: Partition, msg_id: str, record: MessageRecord, plan: Plan
+) -> tuple[Literal["", "gone", "full"], Literal["", "share"]]:
     """Why the plan cannot be carried out, looked at before anything is written (but for a group that was lost); "" = it can.
 
     full: with "share" where the inbox is so only for this sender.
     """
-    if plan.act not in {"deliver", "move"}:
+    if plan.act not in {"deliver", "move"} or (plan.act == "deliver" and is_behind(part, msg_id, record)):
         return "", ""
+    head = record.head
     inbox = part.inbox(plan.agent, head.lane)
     if inbox is None or not part.make_readable(plan.agent, head.lane):
         return "gone", ""
@@ -37,10 +41,22 @@ def obstacle(part: Partition, head: Head, plan: Plan) -> tuple[Literal["", "gone
     return "", ""
 
 
-def place(part: Partition, msg_id: str, record: MessageRecord, number: int, plan: Plan, envelope: bytes | None) -> str:
-    """Do what the plan says; the id of the new inbox entry, "" where none was written."""
+class Placed(NamedTuple):
+    """`hand`: the id of the new inbox entry, "" where none was written. `known`: held or overloaded in its line, instead of the plan."""
+
+    hand: str = ""
+    known: Literal["", "held", "overloaded"] = ""
+
+
+def place(
+    part: Partition, msg_id: str, record: MessageRecord, number: int, plan: Plan, envelope: bytes | None
+) -> Placed:
+    """Do what the plan says, unless it is not the first in its line."""
+    instead = held_back(part, msg_id, record, number, plan, envelope)
+    if instead:
+        return Placed(known=instead)
     if plan.act == "deliver":
-        return _deliver(part, msg_id, record, number, plan.agent, envelope)
+        return Placed(_deliver(part, msg_id, record, number, plan.agent, envelope))
     if plan.act == "delay":
         until_ms = part.now_ms + plan.wait_ms
         record.change(number, state=LegState.WAITING, until_ms=until_ms)
@@ -49,7 +65,7 @@ def place(part: Partition, msg_id: str, record: MessageRecord, number: int, plan
         part.arm(msg_id, record, number, until_ms)
     else:
         _finish(part, msg_id, record, number, plan, envelope)
-    return ""
+    return Placed()
 
 
 def is_large(record: MessageRecord, envelope: bytes) -> bool:

@@ -6,8 +6,9 @@ import msgspec
 
 from reach.backend.memory_backend.closing import lapse_leg
 from reach.backend.memory_backend.duplicates import Opening, attach, found_nobody, post_stored, reopens, to_open
+from reach.backend.memory_backend.lining import first, has_line
 from reach.backend.memory_backend.partition import Partition
-from reach.backend.memory_backend.placing import is_large, obstacle, place, post_routed
+from reach.backend.memory_backend.placing import Placed, is_large, obstacle, place, post_routed
 from reach.backend.memory_backend.raising import raise_timeouts, tell_callers
 from reach.backend.memory_backend.rescuing import letter_of, rescue
 from reach.backend.memory_backend.sharing import unshare
@@ -88,7 +89,7 @@ def _send(part: Partition, decision: Send) -> RouteResult:
     if decision.head.scope == "one":
         if not decision.plans:
             raise BackendError("a decision without a plan", details={"msg_id": decision.msg_id})
-        why, whose = obstacle(part, decision.head, decision.plans[0])
+        why, whose = obstacle(part, decision.msg_id, MessageRecord(decision.head, {}), decision.plans[0])
         if why:
             return RouteResult(why, known=whose)
     if not part.acknowledge(decision.entry.stream, decision.entry.id):
@@ -110,7 +111,8 @@ def _send(part: Partition, decision: Send) -> RouteResult:
     else:
         if is_large(record, decision.envelope):
             part.keep_envelope(decision.msg_id, head, decision.envelope)
-        hands, known = [_open(part, decision, record, n, opening, hand) for n, opening in openings.items()], ""
+        placed = [_open(part, decision, record, n, opening, hand) for n, opening in openings.items()]
+        hands, known = [each.hand for each in placed], "".join(each.known for each in placed)
     part.save(decision.msg_id, record)
     if decision.notice and decision.reply_to:
         post_routed(part, decision.msg_id, record, decision.reply_to, decision.notice)
@@ -135,15 +137,15 @@ def _timed(part: Partition, decision: Send, open_legs: int, legs: int) -> Head:
     )
 
 
-def _open(part: Partition, decision: Send, record: MessageRecord, number: int, opening: Opening, hand: str) -> str:
+def _open(part: Partition, decision: Send, record: MessageRecord, number: int, opening: Opening, hand: str) -> Placed:
     """Begin a leg. In a new round `hand` is a fresh token that no entry has: nothing of the former round matches it."""
     record.legs[number] = Leg(LegState.NEW, agent=opening.agent, hand=hand)
     plan = opening.plan
     if plan is None:
         message = "its agent is not among those that fit any more"
         lapse_leg(part, decision.msg_id, record, number, LegState.DONE, "agent.lost", message)
-        return ""
-    if record.head.scope == "all" and obstacle(part, record.head, plan)[0] == "full":
+        return Placed()
+    if record.head.scope == "all" and obstacle(part, decision.msg_id, record, plan)[0] == "full":
         plan = Plan("delay", agent=plan.agent, wait_ms=1000)  # a full leg of a broadcast waits, the others go on
     return place(part, decision.msg_id, record, number, plan, decision.envelope)
 
@@ -155,7 +157,7 @@ def _again(part: Partition, decision: Again) -> RouteResult:
     """What happened stands in the ledger, so a forged or doubled reference does nothing."""
     record = part.load(decision.msg_id)
     leg = record.legs.get(decision.leg) if record is not None else None
-    if record is None or leg is None or not _asks(part, leg, decision.hand):
+    if record is None or leg is None or not _asks(part, decision, record):
         return _acknowledged(part, decision, "silent")
     if leg.state != decision.state or leg.attempt != decision.attempt:
         return RouteResult("changed")
@@ -166,20 +168,20 @@ def _again(part: Partition, decision: Again) -> RouteResult:
             return _acknowledged(part, decision, "stay")
     elif plan.act in {"move", "stay"}:
         return RouteResult("changed")
-    why, whose = obstacle(part, record.head, plan)
+    why, whose = obstacle(part, decision.msg_id, record, plan)
     if why:
         return RouteResult(why, known=whose)
     if not part.acknowledge(decision.entry.stream, decision.entry.id):
         return SKIPPED
     risen = raise_timeouts(part, decision, record)
-    hand = _carry_out(part, decision, record)
+    placed = _carry_out(part, decision, record)
     part.save(decision.msg_id, record)
     if risen:
         tell_callers(part, decision.msg_id, record)
-    return RouteResult("done", hands=(hand,))
+    return RouteResult("done", hands=(placed.hand,), known=placed.known)
 
 
-def _carry_out(part: Partition, decision: Again, record: MessageRecord) -> str:
+def _carry_out(part: Partition, decision: Again, record: MessageRecord) -> Placed:
     msg_id, number, plan = decision.msg_id, decision.leg, decision.plan
     leg = record.legs[number]
     envelope = part.envelope_of(msg_id, record, number)
@@ -191,17 +193,20 @@ def _carry_out(part: Partition, decision: Again, record: MessageRecord) -> str:
     if envelope is None and plan.act != "finish":
         message = "the bytes of the message are lost"
         lapse_leg(part, msg_id, record, number, LegState.EXPIRED, "backend.unavailable", message)
-        return ""
-    hand = place(part, msg_id, record, number, plan, envelope)
-    if plan.act == "deliver" and record.head.scope == "one":
+        return Placed()
+    placed = place(part, msg_id, record, number, plan, envelope)
+    if record.legs[number].state is LegState.QUEUED and record.head.scope == "one":
         part.drop_envelope(msg_id)
-    return hand
+    return placed
 
 
-def _asks(part: Partition, leg: Leg, hand: str) -> bool:
+def _asks(part: Partition, decision: Again, record: MessageRecord) -> bool:
     """Whether the leg waits for a decision, and this reference is about the hand that it had last."""
-    if leg.hand != hand:
+    leg = record.legs[decision.leg]
+    if leg.hand != decision.hand:
         return False
+    if leg.state is LegState.HELD:
+        return has_line(record) and first(part, record) == decision.msg_id
     return leg.state in {LegState.RETURNED, LegState.QUEUED} or (
         leg.state == LegState.WAITING and leg.until_ms <= part.now_ms
     )

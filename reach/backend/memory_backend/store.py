@@ -35,6 +35,10 @@ class ZSet(dict[str, int]):
         return [member for _, member in heapq.nsmallest(count, ripe)]
 
 
+class Line(list[str]):
+    """A Redis list."""
+
+
 @dataclass(slots=True)
 class MessageRecord:
     """What a partition remembers of one message: msgpack in Redis, here the structs themselves."""
@@ -55,8 +59,8 @@ class MessageRecord:
         return [number for number, leg in sorted(self.legs.items()) if not leg.finished_at_ms]
 
 
-Value = Stream | Hash | ZSet | MessageRecord | bytes
-_V = TypeVar("_V", Stream, Hash, ZSet, MessageRecord, bytes)
+Value = Stream | Hash | ZSet | Line | MessageRecord | bytes
+_V = TypeVar("_V", Stream, Hash, ZSet, Line, MessageRecord, bytes)
 
 
 class Store:
@@ -89,7 +93,7 @@ class Store:
         value = self._value(key)
         if isinstance(value, MessageRecord):
             return "hash" if value.head.scope == "all" else "string"
-        kinds: dict[type, RedisType] = {Stream: "stream", Hash: "hash", ZSet: "zset", bytes: "string"}
+        kinds: dict[type, RedisType] = {Stream: "stream", Hash: "hash", ZSet: "zset", Line: "list", bytes: "string"}
         return None if value is None else kinds[type(value)]
 
     def expires_at_ms(self, key: str) -> int | None:
@@ -142,6 +146,9 @@ class Store:
     def zset(self, key: str) -> ZSet | None:
         return self._typed(key, ZSet)
 
+    def line(self, key: str) -> Line | None:
+        return self._typed(key, Line)
+
     def string(self, key: str) -> bytes | None:
         return self._typed(key, bytes)
 
@@ -164,6 +171,14 @@ class Store:
             self.put(key, found)
         return found
 
+    def make_line(self, key: str) -> Line:
+        """The list, made where it is missing."""
+        found = self.line(key)
+        if found is None:
+            found = Line()
+            self.put(key, found)
+        return found
+
     def make_stream(self, key: str) -> Stream:
         """The stream, made where it is missing (MKSTREAM)."""
         found = self.stream(key)
@@ -178,9 +193,9 @@ class Store:
             self.delete(key)
 
     def drop_empty(self, key: str) -> None:
-        """Redis keeps no empty hash and no empty sorted set."""
+        """Redis keeps no empty hash, sorted set or list."""
         value = self._value(key)
-        if isinstance(value, Hash | ZSet) and not value:
+        if isinstance(value, Hash | ZSet | Line) and not value:
             self.delete(key)
 
     def append(

@@ -183,9 +183,16 @@ def test_a_leg_whose_agent_is_gone_waits_for_another_until_total_and_keeps_its_a
     assert finish(decide(message(), unanswered, by, NOW + 29_500)).code == "route.no_candidate"
 
 
-@pytest.mark.parametrize("state", [LegState.RUNNING, LegState.DONE, LegState.HELD, LegState.PARKED])
+@pytest.mark.parametrize("state", [LegState.RUNNING, LegState.DONE, LegState.PARKED])
 def test_other_states_are_left_alone(index: CapabilityIndex, state: LegState) -> None:
     assert step(decide(message(), leg(state), chooser(index), NOW)) == Stay()
+
+
+def test_one_that_was_held_in_its_line_goes_or_waits_for_somebody_or_ends(index: CapabilityIndex) -> None:
+    held = leg(LegState.HELD)
+    assert isinstance(step(decide(message(), held, chooser(index), NOW)), Deliver)
+    assert isinstance(step(decide(message(), held, chooser(), NOW)), Delay)
+    assert finish(decide(message(), held, chooser(index), NOW + 30_000)).code == "timeout.total"
 
 
 # ---------------------------------------------------------------- scope all

@@ -1,4 +1,4 @@
--- Ends a leg, or gives it back for a new decision. Shared by route, take, settle, due, cancel and close_inbox. Needs healing, record, sharing, standing.
+-- Ends a leg, or gives it back for a new decision. Shared by route, take, settle, due, cancel and close_inbox. Needs healing, record, lining, sharing, standing.
 local function inbox(r, agent) return P .. 'inbox:' .. agent .. ':' .. r.head.la end
 
 local function quoted(s) return s and s ~= '' and cjson.encode(s) or 'null' end
@@ -61,6 +61,7 @@ local function close(r, l, L, state, answer, run)
     redis.pcall('ZREM', P .. 'due', r.m)
     call('DEL', P .. 'env:' .. r.m)
   end
+  quit(r)
   local receipt = text(r, l, L, false)
   for _, box in ipairs(H.rt or {}) do post(box, 'r', receipt) end
 end

@@ -6,8 +6,9 @@ local function undelivered(r, L)
   return not pending.err and not entry.err and #pending == 0 and #entry == 1
 end
 
-local function asks(L, d)
+local function asks(r, L, d)
   if not L or (L.h or '0') ~= d.h then return false end
+  if L.st == 'held' then return line(r) and first(line(r)) == d.m end
   return L.st == 'returned' or L.st == 'queued' or (L.st == 'waiting' and (L.u or 0) <= now)
 end
 
@@ -15,7 +16,7 @@ local function decided(d)
   local r = load(d.m)
   local L = r and not r.head.tomb and leg(r, d.l)
   local p = d.p[1]
-  if not asks(L, d) then return {acknowledge(d) and 'done' or 'skipped', 'silent'} end
+  if not asks(r, L, d) then return {acknowledge(d) and 'done' or 'skipped', 'silent'} end
   if L.st ~= d.s or (L.n or 0) ~= d.n then return {'changed'} end
   if L.st == 'queued' then
     local go = p.act == 'move' and (p.free or (L.mv or 0) < 2) and undelivered(r, L)
@@ -23,7 +24,7 @@ local function decided(d)
   elseif p.act == 'move' or p.act == 'stay' then
     return {'changed'}
   end
-  local why, whose = obstacle(r, p)
+  local why, whose = obstacle(r, p, L)
   if why then return {why, whose} end
   if not acknowledge(d) then return {'skipped'} end
   local risen = raised(r, d)
@@ -37,14 +38,14 @@ local function decided(d)
     L.lf[#L.lf + 1] = L.a
     p.act = 'deliver'
   end
-  local id = ''
+  local id, known = '', nil
   if not e and p.act ~= 'finish' then
     lapse(r, d.l, L, 'expired', 'backend.unavailable', 'the bytes of the message are lost')
   else
-    id = place(r, d.l, L, p, e)
-    if p.act == 'deliver' and not r.all then call('DEL', P .. 'env:' .. d.m) end
+    id, known = place(r, d.l, L, p, e)
+    if L.st == 'queued' and not r.all then call('DEL', P .. 'env:' .. d.m) end
   end
   save(r)
   if risen then tell(r) end
-  return {'done', '', id}
+  return {'done', known or '', id}
 end

@@ -1,9 +1,9 @@
--- Carries out a plan for a leg: deliver, delay, finish. Needs lanes, record, sharing, closing, giving_back; `max_dead` from route.
+-- Carries out a plan for a leg: deliver, delay, finish. Needs lanes, record, sharing, closing, giving_back, holding; `max_dead` from route.
 
 -- Looked at before anything is written (but for a group that was lost): nil, or why the plan cannot be carried out;
 -- full: with 'share' where it is only for this sender.
-local function obstacle(r, p)
-  if p.act ~= 'deliver' and p.act ~= 'move' then return nil end
+local function obstacle(r, p, L)
+  if p.act ~= 'deliver' and p.act ~= 'move' or (p.act == 'deliver' and behind(r, L)) then return nil end
   local key = inbox(r, p.agent)
   if not readable(key) then return 'gone' end
   local n = call('XLEN', key)
@@ -36,6 +36,8 @@ end
 local function place(r, l, L, p, e)
   r.legs[l] = L
   touch(r, l)
+  local instead = held_back(r, l, L, p, e)
+  if instead then return '', instead end
   if p.act == 'deliver' then
     local id = append(r, l, L, p.agent, e)
     L.a = p.agent

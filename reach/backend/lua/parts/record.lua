@@ -59,6 +59,7 @@ local function save(r)
     call('PEXPIREAT', r.key, expires(r.head))
   else
     call('SET', r.key, cmsgpack.pack({r.head, r.legs[0]}), 'PXAT', expires(r.head))
+    if type(r.head.li) == 'string' then call('PEXPIREAT', P .. 'line:' .. r.head.li, expires(r.head), 'GT') end
   end
 end
 

@@ -42,7 +42,8 @@ local function send(d, e)
     if cancelled then
       lapse(r, t.l, L, 'done', 'cancelled', 'cancelled before it was routed')
     elseif t.p then
-      out[#out + 1] = place(r, t.l, L, r.all and adjusted(r, t.p) or t.p, e)
+      local id, known = place(r, t.l, L, r.all and adjusted(r, t.p) or t.p, e)
+      out[#out + 1], out[2] = id, known or out[2]
     else
       lapse(r, t.l, L, 'done', 'agent.lost', 'its agent is not among those that fit any more')
       out[#out + 1] = ''

@@ -1,4 +1,4 @@
--- What is due of one leg. Answers the next moment, nil when the leg has ended. Needs lanes, giving_back, ticking; `grace_until`, `note`, `answered` from due.
+-- What is due of one leg. Answers the next moment, nil when the leg has ended. Needs lanes, lining, giving_back, ticking; `grace_until`, `note`, `answered` from due.
 local GAPS = {3000, 6000, 12000}
 
 local function holder_of(r, L)
@@ -52,6 +52,7 @@ end
 
 local function visit(r, l, L)
   if overdue(r, l, L) then return nil end
+  local may_ask = mend(r, L)
   local holder = holder_of(r, L)
   if holder then return holding(r, l, L, holder) end
   if L.st == 'queued' or L.st == 'running' then
@@ -69,6 +70,7 @@ local function visit(r, l, L)
     end
   end
   if L.st == 'waiting' and (L.u or 0) > now then return L.u end
+  if not may_ask then return rearm(L) end
   note(r, l, L, 'again', '')
   again(r, l, L)
   return rearm(L)
