@@ -29,7 +29,11 @@ class LegStatus(msgspec.Struct, frozen=True):
 
 
 class MessageStatus(msgspec.Struct, frozen=True):
-    """What the ledger says now. state: accepted (not routed yet, or forgotten) | open | ended."""
+    """What the ledger says now.
+
+    state: accepted (no router has seen it, as far as is known here) | open | ended | forgotten (the ledger had it, and keeps nothing of it
+    any more: records live for 60 s to 10 min after the end; the handle still has the receipt).
+    """
 
     msg_id: str
     state: str
@@ -48,6 +52,7 @@ class Handle:
         self._exchange = exchange
         self._pending = pending
         self._tomb_ms = tomb_ms
+        self._seen = False  # in the ledger
 
     async def status(self) -> MessageStatus:
         """Ask the ledger where the message is. Cancelling is safe.
@@ -58,7 +63,8 @@ class Handle:
         self._exchange.check_open()
         record = await self._exchange.backend.inspect(self._pending.partition, self.msg_id)
         if record is None:
-            return MessageStatus(self.msg_id, "accepted")
+            return MessageStatus(self.msg_id, "forgotten" if self._seen or self._pending.was_heard_of else "accepted")
+        self._seen = True
         legs = tuple(
             LegStatus(
                 number,
@@ -111,6 +117,8 @@ class Handle:
         """
         pending, legs = self._pending, self._pending.open_legs
         self._exchange.check_open()
+        if pending.was_ended:  # also where the ledger has forgotten it since: a tombstone would stop nothing
+            return False
         result = await self._exchange.backend.cancel(
             pending.partition, self.msg_id, pending.sender, pending.round, self._tomb_ms
         )

@@ -144,6 +144,16 @@ class Pending:
         return bool(self.receipts) and not self.legs
 
     @property
+    def was_heard_of(self) -> bool:
+        """Whether a router or the ledger has said anything of it."""
+        return bool(self.agents or self.noticed or any(map(_from_afar, self.receipts.values())))
+
+    @property
+    def was_ended(self) -> bool:
+        """Whether it has ended, and not only here."""
+        return self.done.done() and all(map(_from_afar, self.receipts.values()))
+
+    @property
     def open_legs(self) -> list[int]:
         """Those without a receipt, as far as it is known how many there are."""
         return [leg for leg in range(max(self.legs, 1)) if leg not in self.receipts]
@@ -240,3 +250,8 @@ class Pending:
         for cancel in self.timers:
             cancel()
         self.timers.clear()
+
+
+def _from_afar(receipt: ReceiptRecord) -> bool:
+    """No receipt that was made here: those have had no run. Details of the others are the handler's, and may say anything."""
+    return receipt.attempts > 0 or "local" not in receipt.details
