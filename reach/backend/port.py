@@ -190,13 +190,18 @@ class Backend(Protocol):
         held: Sequence[tuple[str, str]] | None = None,
         *,
         turn: int = 0,
+        only: str = "",
     ) -> TakeResult:
         """Hand over at most `free` messages, 100, or about 1 MiB of envelopes (but one of any size), lanes in order.
 
         `held` (after a lost connection): (lane, hand) of what the caller still has; other entries pending to this instance come
         again, same hand, burning nothing. `turn`: how many messages this instance has been given before; every eighth is looked for in
-        the lowest lane first, so that no lane waits for ever.
+        the lowest lane first, so that no lane waits for ever. `only`: of this lane alone.
         """
+        ...
+
+    async def waiting(self, agent_id: str) -> dict[str, set[int]]:
+        """Lane -> the partitions where something lies that nobody has taken, or may lie. A look at one moment, which promises nothing."""
         ...
 
     async def ring(self, agent_id: str, cursors: Mapping[int, Mapping[str, str]], block_ms: int) -> bool:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from reach.backend.port import Backend
 from reach.backend.steps import Answer, Settlement, SettleVerdict, Taken
 from reach.clock import Clock
+from reach.delivery.lanes import LaneOrder
 from reach.errors import BackendError, ReachError
 from reach.log import PacedLog, event_log
 from reach.service import Report
@@ -81,6 +82,7 @@ class Inbox:
         self._unsure: set[int] = set()
         self._buffer: list[Taken] = []
         self._first = 0
+        self._order = LaneOrder()
         self._turn = (
             0  # how many messages this instance has been given: every eighth is looked for in the lowest lane first
         )
@@ -99,26 +101,44 @@ class Inbox:
         """
         count = self._backend.partitions
         self._first = (self._first + 1) % count
-        for step in range(count):
-            left = free - len(self._buffer)
-            if left <= 0:
-                break
-            try:
-                await self._take_from((self._first + step) % count, left)
-            except BackendError:
-                self.connection_lost()
-                if not self._buffer:
-                    raise
-                break
+        inorder = [(self._first + step) % count for step in range(count)]
+        try:
+            await self._fill([partition for partition in inorder if partition in self._unsure], free)
+            if count > 1:
+                await self._take_by_lane(free)
+            await self._fill(inorder, free)
+        except BackendError:
+            self.connection_lost()
+            if not self._buffer:
+                raise
         taken, self._buffer = self._buffer, []
         return taken
 
-    async def _take_from(self, partition: int, free: int) -> None:
+    async def _fill(self, partitions: Iterable[int], free: int) -> None:
+        """From each in turn, whatever lies there, as long as there is room."""
+        for partition in partitions:
+            left = free - len(self._buffer)
+            if left <= 0:
+                return
+            await self._take_from(partition, left)
+
+    async def _take_by_lane(self, free: int) -> None:
+        """Over all partitions: high first, and the share of low. What is not seen here is left to `_fill`."""
+        waiting = await self._backend.waiting(self.agent_id)
+        while (chosen := self._order.choose(waiting, free=free - len(self._buffer), turn=self._turn)) is not None:
+            before = self._turn
+            await self._take_from(chosen.partition, chosen.most, chosen.lane)
+            if self._turn - before < chosen.most:
+                waiting[chosen.lane].discard(chosen.partition)
+
+    async def _take_from(self, partition: int, free: int, only: str = "") -> None:
         gone = False
         for _ in range(2):
             unsure = partition in self._unsure
             held = self._held_in(partition) if unsure else None
-            result = await self._backend.take(partition, self.agent_id, self.instance_id, free, held, turn=self._turn)
+            result = await self._backend.take(
+                partition, self.agent_id, self.instance_id, free, held, turn=self._turn, only=only
+            )
             if not result.gone:
                 break
             self._log.warning("inbox gone", of=partition, agent=self.agent_id, partition=partition)
@@ -140,7 +160,7 @@ class Inbox:
             told = {"agent": self.agent_id, "partition": partition, "count": len(result.taken) - len(fresh)}
             log.info("taken anew, and runs already", extra=told)
         self._buffer.extend(fresh)
-        self._cursors[partition] = result.cursors
+        self._cursors[partition] = {**self._cursors.get(partition, {}), **result.cursors}
 
     def _held_in(self, partition: int) -> list[tuple[str, str]]:
         """(lane, hand) of each."""

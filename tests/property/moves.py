@@ -126,7 +126,13 @@ odd = (
         often("", "hand", "attempt", "processing"),
     ),
     built(
-        "take", two_agents, instances, st.integers(0, 3), st.none() | st.integers(0, 2), st.sampled_from((0, 5, 6, 7))
+        "take",
+        two_agents,
+        instances,
+        st.integers(0, 3),
+        st.none() | st.integers(0, 2),
+        st.sampled_from((0, 5, 6, 7)),
+        often("", "high", "low"),
     ),
     built("ring", two_agents),
     built("read_plain", two_agents, lanes),

@@ -263,17 +263,18 @@ class Walker:
 
     # ---------------------------------------------------------------- agents
 
-    async def take(self, agent: str, instance: str, free: int, keep: int | None, turn: int = 0) -> None:
+    async def take(self, agent: str, instance: str, free: int, keep: int | None, turn: int = 0, only: str = "") -> None:
         """`keep`: after a lost connection, only the newest so many hands are still held."""
         held = None
         if keep is not None:
             own = [(hand.lane, hand.hand) for hand in self.hands if (hand.agent, hand.instance) == (agent, instance)]
             held = own[len(own) - min(keep, len(own)) :]
-        result = await self.backend.take(0, agent, instance, free, held, turn=turn)
+        result = await self.backend.take(0, agent, instance, free, held, turn=turn, only=only)
         self.hands += [Hand(agent, instance, t.lane, t.msg_id, t.leg, t.hand) for t in result.taken]
-        self.bells[agent] = result.cursors
+        self.bells[agent] = {**self.bells.get(agent, {}), **result.cursors}
 
     async def ring(self, agent: str) -> None:
+        await self.backend.waiting(agent)
         if agent in self.bells:
             await self.backend.ring(agent, {0: self.bells[agent]}, 0)
 

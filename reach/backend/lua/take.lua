@@ -6,8 +6,9 @@
 -- ARGV free integer how many more this instance can run; one call gives at most 100, or about 1 MiB of envelopes
 -- ARGV resume 0|1 1 after a lost connection: what is pending to this instance and not in held comes again
 -- ARGV turn integer how many messages this instance has been given before
+-- ARGV only text '' = all lanes; else the one that new messages are taken from
 -- ARGV held* text what the instance still has, <lane>:<hand>, since ids are unique within one lane only; a hand alone means that of any lane
--- RETURNS gone 0|1, more 0|1 (left of what is to come again: resume once more), now, expired count, cursors {high, normal, low}, then a list per message: lane, hand, msg_id, leg, attempt, envelope, total_at_ms, processing_ms
+-- RETURNS gone 0|1, more 0|1 (left of what is to come again: resume once more), now, expired count, cursors {high, normal, low} ('' of a lane that was not asked for), then a list per message: lane, hand, msg_id, leg, attempt, envelope, total_at_ms, processing_ms
 -- REPEAT hands over more messages, never one twice, but with resume, same hand, burning nothing
 -- INCLUDE start
 -- INCLUDE healing
@@ -19,8 +20,10 @@
 local MAX_TAKEN, MAX_TAKEN_BYTES, MAX_LOOKS, LOW_TURN = 100, 1048576, 300, 8
 local agent, instance, free, turn = ARGV[1], ARGV[2], math.min(number(ARGV[3]) or 0, MAX_TAKEN), number(ARGV[5]) or 0
 local held, lanes = {}, {}
-for i = 6, #ARGV do held[ARGV[i]] = true end
-for i, name in ipairs({'high', 'normal', 'low'}) do lanes[i] = {name = name, key = P .. 'inbox:' .. agent .. ':' .. name} end
+for i = 7, #ARGV do held[ARGV[i]] = true end
+for i, name in ipairs({'high', 'normal', 'low'}) do
+  lanes[i] = {name = name, key = P .. 'inbox:' .. agent .. ':' .. name, out = (ARGV[6] or '') ~= '' and ARGV[6] ~= name}
+end
 local out, size_bytes, looks, expired, gone, more = {}, 0, 0, 0, 0, 0
 -- INCLUDE offering
 
@@ -48,7 +51,7 @@ end
 local function read(lowest_first)
   for k = 1, 3 do
     local lane = lanes[lowest_first and 4 - k or k]
-    local v = not lane.empty and redis.pcall('XREADGROUP', 'GROUP', 'agent', instance, 'COUNT', 1, 'STREAMS', lane.key, '>')
+    local v = not lane.empty and not lane.out and redis.pcall('XREADGROUP', 'GROUP', 'agent', instance, 'COUNT', 1, 'STREAMS', lane.key, '>')
     if type(v) == 'table' and not v.err then
       local entry = v[1][2][1]
       lane.cursor = entry[1]
@@ -64,7 +67,7 @@ end
 local function cursor(lane)
   local last = lane.empty and redis.pcall('XREVRANGE', lane.key, '+', '-', 'COUNT', 1)
   local id = last and type(last[1]) == 'table' and last[1][1] or lane.cursor or '0-0'
-  return ahead(id) and (now - 1) .. '-0' or id
+  return lane.out and '' or ahead(id) and (now - 1) .. '-0' or id
 end
 
 if ARGV[4] == '1' then for _, lane in ipairs(lanes) do resume(lane) end end

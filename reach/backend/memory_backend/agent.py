@@ -25,10 +25,21 @@ class AgentSide(Side):
         held: Sequence[tuple[str, str]] | None = None,
         *,
         turn: int = 0,
+        only: str = "",
     ) -> TakeResult:
         return await self._step(
-            "take", lambda: taking.take(self._partition(partition), agent_id, instance, free, held, turn)
+            "take", lambda: taking.take(self._partition(partition), agent_id, instance, free, held, turn, only)
         )
+
+    async def waiting(self, agent_id: str) -> dict[str, set[int]]:
+        def step() -> dict[str, set[int]]:
+            found: dict[str, set[int]] = {}
+            for number in range(self.partitions):
+                for lane, untaken in taking.untaken(self._partition(number), agent_id).items():
+                    found.setdefault(lane, set()).update({number} if untaken else ())
+            return found
+
+        return await self._step("waiting", step)
 
     async def ring(self, agent_id: str, cursors: Mapping[int, Mapping[str, str]], block_ms: int) -> bool:
         behind = {

@@ -18,30 +18,48 @@ LOW_TURN = 8
 
 
 def take(
-    part: Partition, agent: str, instance: str, free: int, held: Sequence[tuple[str, str]] | None, turn: int = 0
+    part: Partition,
+    agent: str,
+    instance: str,
+    free: int,
+    held: Sequence[tuple[str, str]] | None,
+    turn: int = 0,
+    only: str = "",
 ) -> TakeResult:
-    """Hand over at most `free` messages to one instance: lanes in order, every eighth from the lowest first."""
-    taking = _Taking(part, agent, instance, free, turn)
+    """Hand over at most `free` messages to one instance: lanes in order, every eighth from the lowest first. `only`: of one lane."""
+    taking = _Taking(part, agent, instance, free, turn, only)
     if held is not None:
         taking.resume(set(held))
     taking.fill()
     cursors = {
-        lane: format_id(group.last_delivered) if group is not None else "0-0" for lane, group in taking.groups.items()
+        lane: format_id(group.last_delivered) if group is not None else "0-0"
+        for lane, group in taking.groups.items()
+        if only in {"", lane}
     }
     return TakeResult(tuple(taking.taken), cursors, gone=taking.gone, expired=taking.expired, more=taking.more)
+
+
+def untaken(part: Partition, agent: str) -> dict[str, bool]:
+    """Lane -> whether something lies there that nobody has taken; yes also where that cannot be seen."""
+    return {lane: _has_untaken(part, agent, lane) for lane, _ in part.lanes(agent)}
+
+
+def _has_untaken(part: Partition, agent: str, lane: str) -> bool:
+    inbox, group = part.inbox(agent, lane), part.readers(agent, lane)
+    return inbox is None or group is None or len(inbox) > len(group.pending)
 
 
 class _Taking:
     """One call of take."""
 
-    def __init__(self, part: Partition, agent: str, instance: str, free: int, turn: int) -> None:
+    def __init__(self, part: Partition, agent: str, instance: str, free: int, turn: int, only: str) -> None:
         self.part, self.agent, self.instance = part, agent, instance
         self.free, self.turn = min(free, MAX_TAKEN), turn
         self.groups: dict[str, Group | None] = {lane: part.readers(agent, lane) for lane, _ in part.lanes(agent)}
         self.taken: list[Taken] = []
         self.size_bytes = self.looks = self.expired = 0
         self.gone = self.more = False
-        self._empty: set[str] = set()
+        self._empty = {lane for lane in self.groups if only not in {"", lane}}
 
     @property
     def room(self) -> bool:

@@ -1,13 +1,15 @@
 """The agent's side: inbox, take, bell, settle, renew, progress."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from reach.backend.connection import Reply
-from reach.backend.keys import LANES
+from reach.backend.keys import GROUP_AGENT, LANES
 from reach.backend.redis_backend.side import Side
 from reach.backend.redis_backend.streams import text_of
 from reach.backend.scripts import script
 from reach.backend.steps import Guard, Settlement, SettleVerdict, Taken, TakeResult
+from reach.errors import BackendError
 
 MAX_SETTLED = 100
 MAX_RENEWED = 500
@@ -33,20 +35,35 @@ class AgentSide(Side):
         held: Sequence[tuple[str, str]] | None = None,
         *,
         turn: int = 0,
+        only: str = "",
     ) -> TakeResult:
         resume = int(held is not None)
         known = [f"{lane}:{hand}" for lane, hand in held or ()]
         reply = await self._link.run(
-            script("take"), self._keys.due(partition), agent_id, instance, free, resume, turn, *known
+            script("take"), self._keys.due(partition), agent_id, instance, free, resume, turn, only, *known
         )
         gone, more, now_ms, expired, cursors, *taken = reply
         return TakeResult(
             taken=tuple(_taken(partition, now_ms, row) for row in taken),
-            cursors={lane: text_of(cursor) for lane, cursor in zip(LANES, cursors, strict=True)},
+            cursors={lane: text_of(cursor) for lane, cursor in zip(LANES, cursors, strict=True) if cursor},
             gone=gone == 1,
             expired=expired,
             more=more == 1,
         )
+
+    async def waiting(self, agent_id: str) -> dict[str, set[int]]:
+        inboxes = [(p, lane, self._keys.inbox(p, agent_id, lane)) for p in range(self.partitions) for lane in LANES]
+        asked: list[list[Any]] = []
+        for _, _, key in inboxes:
+            asked += [["XLEN", key], ["XPENDING", key, GROUP_AGENT]]
+        replies = await self._link.batch(asked)
+        found: dict[str, set[int]] = {lane: set() for lane in LANES}
+        for (partition, lane, _), entries, pending in zip(inboxes, replies[::2], replies[1::2], strict=True):
+            # A lane that cannot be asked is one that `take` has to look at.
+            unsure = isinstance(entries, BackendError) or isinstance(pending, BackendError)
+            if unsure or entries > pending[0]:
+                found[lane].add(partition)
+        return found
 
     async def ring(self, agent_id: str, cursors: Mapping[int, Mapping[str, str]], block_ms: int) -> bool:
         behind = {
