@@ -19,11 +19,9 @@
 -- INCLUDE closing
 local MAX_TAKEN, MAX_TAKEN_BYTES, MAX_LOOKS, LOW_TURN = 100, 1048576, 300, 8
 local agent, instance, free, turn = ARGV[1], ARGV[2], math.min(number(ARGV[3]) or 0, MAX_TAKEN), number(ARGV[5]) or 0
-local held, lanes = {}, {}
+local held, lanes, only = {}, {}, ARGV[6] or ''
 for i = 7, #ARGV do held[ARGV[i]] = true end
-for i, name in ipairs({'high', 'normal', 'low'}) do
-  lanes[i] = {name = name, key = P .. 'inbox:' .. agent .. ':' .. name, out = (ARGV[6] or '') ~= '' and ARGV[6] ~= name}
-end
+for i, name in ipairs({'high', 'normal', 'low'}) do lanes[i] = {name = name, key = P .. 'inbox:' .. agent .. ':' .. name, out = only ~= '' and only ~= name} end
 local out, size_bytes, looks, expired, gone, more = {}, 0, 0, 0, 0, 0
 -- INCLUDE offering
 
