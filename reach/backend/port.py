@@ -11,6 +11,7 @@ from typing import Literal, Protocol
 from reach.backend.steps import (
     Again,
     Answer,
+    AnswerVerdict,
     BeatResult,
     CancelResult,
     Change,
@@ -20,6 +21,7 @@ from reach.backend.steps import (
     Guard,
     LastBeat,
     MailEntry,
+    Parking,
     Plan,
     Record,
     Refuse,
@@ -38,6 +40,7 @@ from reach.backend.steps import (
 __all__ = [
     "Again",
     "Answer",
+    "AnswerVerdict",
     "Backend",
     "BeatResult",
     "CancelResult",
@@ -48,6 +51,7 @@ __all__ = [
     "Guard",
     "LastBeat",
     "MailEntry",
+    "Parking",
     "Plan",
     "Record",
     "Refuse",
@@ -120,6 +124,16 @@ class Backend(Protocol):
 
         A record that a greater round could open again keeps the cancel of that round, for at least as long, as a tombstone would.
         Again: `ended` or `tombstone`.
+        """
+        ...
+
+    async def answer(
+        self, partition: int, msg_id: str, sender: str, leg: int, hand: str, value: bytes
+    ) -> AnswerVerdict:
+        """Answer what a parked leg asks: it is returned for a new decision, burning nothing, with what was left of its total.
+
+        `hand`: as the notice `input_required` gave it. `value`: JSON, at most 64 KiB. stale: that question is not open, or not any more;
+        denied: the message is another sender's. Again: `stale`.
         """
         ...
 
@@ -210,6 +224,14 @@ class Backend(Protocol):
 
     async def settle(self, partition: int, agent_id: str, settlements: Sequence[Settlement]) -> list[SettleVerdict]:
         """Write results and receipts, acknowledge and delete. Again by the one that closed it: `done`; anybody else: `stale`."""
+        ...
+
+    async def park(self, partition: int, agent_id: str, parking: Parking) -> SettleVerdict:
+        """Give up a message until its callers have answered: nobody holds it, its total stands still, and they are told what is asked.
+
+        Fenced as `settle`. Raises BackendError where the prompt or the state is no JSON value or too large, or the message has asked too
+        much. Again, with the same hand: `done`, also after the answer until it is handed over anew.
+        """
         ...
 
     async def renew(self, partition: int, agent_id: str, instance: str, held: Mapping[str, Sequence[str]]) -> set[str]:

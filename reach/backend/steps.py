@@ -9,6 +9,7 @@ from reach.envelope.ledger import Head, Leg, LegState
 
 Verdict = Literal["done", "skipped", "full", "gone", "changed", "error"]
 SettleVerdict = Literal["done", "stale", "unknown"]
+AnswerVerdict = Literal["done", "stale", "denied", "unknown"]
 
 
 class WorkEntry(msgspec.Struct, frozen=True):
@@ -144,6 +145,8 @@ class Taken(msgspec.Struct, frozen=True):
     now_ms: int
     total_at_ms: int
     processing_ms: int
+    #: of a message that has asked: JSON {state, answers: [{prompt: SHA-1, value}]}, else b""
+    answers: bytes = b""
 
 
 class TakeResult(msgspec.Struct, frozen=True):
@@ -169,6 +172,22 @@ class Settlement(msgspec.Struct, frozen=True):
     instance: str = ""
     #: >= 0: the return burns no attempt and waits so long (Retry(after), a graceful stop: 0); -1: an ordinary result
     wait_ms: int = -1
+
+
+class Parking(msgspec.Struct, frozen=True):
+    """What a handler asks, and what its next run is given back. `instance` "" = whoever the entry is pending to."""
+
+    msg_id: str
+    leg: int
+    hand: str
+    prompt: bytes  # JSON, at most 64 KiB
+    instance: str = ""
+    #: JSON, at most 64 KiB; b"" = what was saved before
+    state: bytes = b""
+    #: how long the question stays open, at most 30 days; 0 = one day
+    open_ms: int = 0
+    #: the guards of effects that must outlive the question, as `once_take` was given them
+    guards: tuple[str, ...] = ()
 
 
 class DueEvent(msgspec.Struct, frozen=True):

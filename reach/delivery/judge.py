@@ -17,7 +17,7 @@ from reach.delivery.deadlines import moments
 from reach.delivery.retry import MAX_JITTER, MIN_JITTER, retry_of
 from reach.envelope import rules
 from reach.envelope.codec import DEFAULT_MAX_BYTES, decode
-from reach.envelope.ledger import Head, Leg, LegState
+from reach.envelope.ledger import Head, Leg, LegState, ends_at_ms
 from reach.envelope.message import Envelope, Timeouts, lane_of
 from reach.envelope.registration import RoutePolicy
 from reach.envelope.salvage import salvage
@@ -236,7 +236,7 @@ class Judge:
             partition=case.entry.partition,
             start_at_ms=start_at_ms,
             first_at_ms=head.first_at_ms,
-            total_at_ms=head.total_at_ms,
+            total_at_ms=ends_at_ms(head, leg),
             network_ms=head.network_ms + max(looked_from_ms - start_at_ms, 0),
             replies_to=case.replies_to,
         )
@@ -250,7 +250,7 @@ class Judge:
             retry = retry_of(
                 leg,
                 max_attempts=head.max_attempts,
-                total_at_ms=head.total_at_ms,
+                total_at_ms=ends_at_ms(head, leg),
                 now_ms=now_ms,
                 jitter=self._rng.uniform(MIN_JITTER, MAX_JITTER),
             )

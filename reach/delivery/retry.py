@@ -45,6 +45,8 @@ def retry_of(leg: Leg, *, max_attempts: int, total_at_ms: int, now_ms: int, jitt
         now_ms: The moment, by the clock of the backend.
         jitter: Drawn from 0.8 to 1.2, so that what failed together does not come again together.
     """
+    if leg.question_hand == leg.hand:  # nothing has failed: what it has asked is answered
+        return AT_ONCE
     if leg.best is not None:  # an answer that is not sure enough: one other agent may be asked, and nobody waits
         return Comeback(ends=True) if leg.attempt >= max_attempts else AT_ONCE
     code = code_of(leg)

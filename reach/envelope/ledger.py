@@ -56,11 +56,12 @@ class Head(
         "accepted_at_ms": "at",
         "first_at_ms": "fa",
         "total_at_ms": "ta",
+        "latest_at_ms": "xa",
         "open": "op",
         "legs": "ls",
     },
 ):
-    """The part of a record that all legs share. The last five fields are set by `route`, by Redis TIME; a router leaves them 0."""
+    """The part of a record that all legs share. The last six fields are set by `route`, by Redis TIME; a router leaves them 0."""
 
     fingerprint: str
     sender: str
@@ -85,6 +86,7 @@ class Head(
     accepted_at_ms: int = 0
     first_at_ms: int = 0  # the first hand-over must have happened by then
     total_at_ms: int = 0
+    latest_at_ms: int = 0  # until then a leg that was parked may go on, past the total of the others
     open: int = 0  # legs that have no terminal receipt yet
     legs: int = 0
 
@@ -111,6 +113,13 @@ class Best(
     agent: str
     instance: str
     duration_ms: int
+
+
+class Given(msgspec.Struct, frozen=True, rename={"prompt": "p", "value": "v"}):
+    """The answer to a question."""
+
+    prompt: str  # SHA-1 of what was asked, in hex
+    value: str  # JSON
 
 
 class Leg(
@@ -143,6 +152,12 @@ class Leg(
         "details": "dt",
         "history": "hi",
         "best": "b",
+        "question_hand": "qh",
+        "prompt": "qp",
+        "answers": "qa",
+        "saved": "sv",
+        "left_ms": "lm",
+        "total_at_ms": "ta",
         "by_agent": "ba",
         "by_instance": "bi",
         "finished_at_ms": "fi",
@@ -178,9 +193,22 @@ class Leg(
     details: str = ""  # its details: a JSON object
     history: tuple[str, ...] = ()  # JSON objects {attempt, agent, code, at}
     best: Best | None = None  # while one other agent is asked for a better one
+    question_hand: str = ""  # the hand that parked it last
+    prompt: str = ""  # JSON: what is asked, while it is parked
+    answers: tuple[Given, ...] = ()  # to what was asked before, in order
+    saved: str = ""  # JSON: what the next run is given back
+    left_ms: int = 0  # of its total, while it is parked
+    total_at_ms: int = (
+        0  # its own, since it was parked: until when the question is open, then when its total is over; 0 = the head's
+    )
     by_agent: str = ""  # whose answer the receipt has, where that is not the one who held it last
     by_instance: str = ""
     finished_at_ms: int = 0
     attempts: int = 0  # as the terminal receipt says them
     duration_ms: int = 0
     queue_ms: int = -1  # until the first take, or the first return; -1 = not measured yet
+
+
+def ends_at_ms(head: Head, leg: Leg) -> int:
+    """When the leg's total is over."""
+    return leg.total_at_ms or head.total_at_ms

@@ -300,7 +300,7 @@ class RedisPlace:
         return {row["name"].decode() for row in await self.raw.xinfo_consumers(key, group)}
 
 
-_MOMENTS = {"at", "fa", "ta", "nb", "q", "tk", "al", "d", "u", "fi"}
+_MOMENTS = {"at", "fa", "ta", "xa", "nb", "q", "tk", "al", "d", "u", "fi"}
 
 
 def _aged(packed: bytes, ms: int) -> bytes:

@@ -2,7 +2,7 @@
 
 from reach.backend import scripts
 from reach.backend.port import Backend
-from reach.backend.steps import Again, Plan, Refuse, Send, Settlement
+from reach.backend.steps import Again, Parking, Plan, Refuse, Send, Settlement
 from reach.envelope.ledger import LegState
 from tests.contract.drive import ENVELOPE, head_of, new_id, retryable, success
 
@@ -42,6 +42,14 @@ async def walk_partition(backend: Backend) -> None:
     assert await backend.progress(0, single, 0, first.hand, b'{"notice":"progress"}')
     assert (await backend.once_take(0, single, 0, first.hand, "book", "i1", 15_000)).state == "mine"
     assert await backend.once_end(0, single, "book", "i1", b"1")
+    parking = Parking(single, 0, first.hand, b'"?"', "i1", b"1", guards=("book",))
+    assert await backend.park(0, "a1", parking) == "done"
+    assert await backend.answer(0, single, "sender-1", 0, first.hand, b"true") == "done"
+    (parked,) = await backend.read_work("w", [0], 10, 0)
+    deliver = Again(parked, single, 0, first.hand, LegState.RETURNED, 0, Plan("deliver", "a1"))
+    (result,) = await backend.route(0, [deliver])
+    assert result.verdict == "done", result
+    (first,) = (await backend.take(0, "a1", "i1", 1)).taken
     settled = await backend.settle(
         0,
         "a1",

@@ -42,7 +42,7 @@ MUTANTS = (
     lua(
         "settle late",
         "settle.lua",
-        "if now >= r.head.ta then",
+        "if now >= ends(r, L) then",
         "if false then",
         "settle::test_an_answer_after_the_total_ends_it_as_due_would",
     ),
@@ -212,14 +212,14 @@ MUTANTS = (
     lua(
         "take late",
         "parts/offering.lua",
-        "local late = mine and (now >= r.head.ta or (not L.f and now >= r.head.fa))",
+        "local late = mine and (now >= ends(r, L) or (not L.f and now >= r.head.fa))",
         "local late = false",
         "take::test_an_expired_ttl_is_not_handed_over",
     ),
     lua(
         "take late, the total",
         "parts/offering.lua",
-        "local late = mine and (now >= r.head.ta or (not L.f and now >= r.head.fa))",
+        "local late = mine and (now >= ends(r, L) or (not L.f and now >= r.head.fa))",
         "local late = mine and not L.f and now >= r.head.fa",
         "take::test_total_over_is_not_handed_over",
     ),

@@ -174,7 +174,7 @@ MUTANTS = (
     lua(
         "window",
         "parts/record.lua",
-        "math.max(h.ta, now) + math.min(math.max(2 * h.to, 60000), 600000)",
+        "math.max(h.ta, h.xa or 0, now) + math.min(math.max(2 * h.to, 60000), 600000)",
         "math.max(h.ta, now)",
         "route_send::test_the_record_lives_for_its_window_after_its_total",
     ),

@@ -24,7 +24,7 @@ MUTANTS = (
         "same_instance = not settlement.instance or settlement.instance == leg.instance",
         "same_instance = True",
     ),
-    memory("settle late", "settling", "if part.now_ms >= record.head.total_at_ms:", "if part.now_ms < 0:"),
+    memory("settle late", "settling", "if part.now_ms >= ends_at_ms(record.head, leg):", "if part.now_ms < 0:"),
     memory("repeat", "settling", 'return "done" if leg.settled and same_instance else "stale"', 'return "stale"'),
     memory(
         "repeat, of others", "settling", 'return "done" if leg.settled and same_instance else "stale"', 'return "done"'
@@ -116,10 +116,10 @@ MUTANTS = (
     memory(
         "take late",
         "taking",
-        "too_late = part.now_ms >= head.total_at_ms or (not leg.handed and part.now_ms >= head.first_at_ms)",
+        "too_late = part.now_ms >= ends_ms or (not leg.handed and part.now_ms >= head.first_at_ms)",
         "too_late = False",
     ),
-    memory("take late, the total", "taking", "too_late = part.now_ms >= head.total_at_ms or", "too_late ="),
+    memory("take late, the total", "taking", "too_late = part.now_ms >= ends_ms or", "too_late ="),
     memory("resume", "taking", "    if held is not None:\n", "    if held is not None and turn < 0:\n"),
     memory(
         "resume, only its own",

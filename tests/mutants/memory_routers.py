@@ -104,7 +104,10 @@ MUTANTS = (
         "mend=False, max_entries=MAX_MAIL",
     ),
     memory(
-        "window", "partition", "max(head.total_at_ms, self.now_ms) + window_ms", "max(head.total_at_ms, self.now_ms)"
+        "window",
+        "partition",
+        "max(head.total_at_ms, head.latest_at_ms, self.now_ms) + window_ms",
+        "max(head.total_at_ms, self.now_ms)",
     ),
     memory("window, a minute at least", "partition", "max(2 * head.total_ms, 60_000)", "2 * head.total_ms"),
     memory(

@@ -74,6 +74,7 @@ lanes = st.sampled_from(("high", "normal", "low"))
 boxes = st.sampled_from(BOXES)
 senders = often("s1", "s2")
 picks = st.sampled_from((0, 0, 0, 1, 1, 2, 5))  # which of the hands, the newest first
+prompts = often(b'{"refund": "\xf0\x9f\x98\x80"}', b" null ", b'"\xff"', b"1 2")
 waits_ms = st.sampled_from((0, 1_000, 5_000))
 
 delivers = st.builds(plan_of, st.just("deliver"), two_agents)
@@ -145,6 +146,8 @@ odd = (
         st.sampled_from(("self", "self", "router", "other")),
         often(-1, 0, 4_000),
     ),
+    built("park", picks, prompts, often(b"", b'{"\xc3\xa9": 1}', b"[1"), often(0, 5_000)),
+    built("answer", picks, senders, prompts),
     built("renew", picks),
     built("progress", picks),
     built("once", picks, st.sampled_from(("run-1", "run-2")), st.sampled_from((1_000, 60_000))),
@@ -290,6 +293,38 @@ def _asked(*then: Move) -> list[Move]:
     return [move("decide", "w1", plan_of("deliver", "a2"), ""), move("take", "a2", "i2", 3, None), *then]
 
 
+def answering(message: int, scope: str, odd: str, between: list[Move], again: bool) -> list[Move]:
+    """A handler asks; things happen meanwhile; it is answered, and perhaps asks once more."""
+    plans = [plan_of("deliver", "a1"), plan_of("deliver", "a2")]
+    ask, tell = move("park", 0, b'"sure?"', b"[1]", 0), move("answer", 0, "s1", b"true")
+    runs = [move("decide", "w1", plan_of("deliver", "a1"), ""), move("take", "a1", "i1", 3, None)]
+    return [
+        move("send", "w1", message, plans, scope, "b1", "s1", odd, False),
+        move("take", "a1", "i1", 3, None),
+        move("once", 0, "run-1", 1_000),
+        *[ask, *between, tell, *runs] * (1 + again),
+        move("settle", 0, "error" if again else "success", "self", -1),
+        *live(2, None),
+    ]
+
+
+#: what may become of a leg while it is parked
+MEANWHILE: tuple[list[Move], ...] = (
+    [],
+    [pause(70_000), *live(2, None)],
+    [pause(700_000), move("callers_due", 1)],
+    [pause(86_400_000), *live(1, None)],
+    [pause(86_300_000)],
+    [move("park", 0, b'"another?"', b"", 0), move("settle", 0, "success", "self", -1)],
+    [move("send", "w2", 1, [plan_of("deliver", "a2")], "one", "b2", "s1", "", False)],
+    [move("close_inbox", "a1"), move("open_inbox", "a1")],
+    [move("cancel", 1, "s1", 1)],
+    [move("lose", "bytes", 1)],
+    [move("forge_again", 1, 0, "0"), move("decide", "w1", plan_of("deliver", "a2"), "")],
+    [pause(-1_500), *live(2, None)],
+    [move("answer", 0, "s2", b"1"), move("answer", 1, "s1", b"1")],
+)
+
 SETTLED = (("sure", -1), ("as unsure", -1), ("less sure", -1), ("reject", -1), ("error", -1), ("retry", 4_000))
 #: what may become of a leg that has a best answer: one way each
 SECONDS = (
@@ -322,6 +357,14 @@ stories = st.one_of(
         often("one", "all"),
         st.sampled_from(("wants", "wants soon")),
         st.sampled_from(SECONDS),
+    ),
+    st.builds(
+        answering,
+        st.just(1),
+        often("one", "all"),
+        st.sampled_from(("", "slow", "wants", "short", "one attempt")),
+        st.sampled_from(MEANWHILE),
+        st.booleans(),
     ),
     st.builds(second_round, messages, st.sampled_from(("one", "all")), st.booleans()),
     st.builds(moving, messages),

@@ -38,6 +38,15 @@ TOUR: tuple[Move, ...] = (
     move("decide", "w1", plan_of("deliver", "a1"), ""),
     move("take", "a1", "i1", 3, None),
     move("settle", 0, "success", "self", -1),
+    # one that asks, and is answered
+    move("send", "w1", *_sent(0, box="b2")),
+    move("send", "w1", *_sent(2)),
+    move("take", "a1", "i1", 3, None),
+    move("park", 0, b'{"refund": 1}', b"[1]", 0),
+    move("answer", 0, "s2", b"true"),
+    move("answer", 0, "s1", b"true"),
+    move("answer", 0, "s1", b"true"),
+    move("cancel", 2, "s1", 1),
     # routers that die
     move("submit", *_sent(1)),
     move("look", "w1"),
@@ -50,9 +59,9 @@ TOUR: tuple[Move, ...] = (
     move("answer_plainly", 0),
     move("settle_for_plain", "w1"),
     # ends
-    move("send", "w1", *_sent(2)),
-    move("cancel", 2, "s1", 1),
-    move("callers_due", 2),
+    move("send", "w1", *_sent(3)),
+    move("cancel", 3, "s1", 1),
+    move("callers_due", 3),
     move("send", "w1", *_sent(3, _DEAD)),
     move("record", b"[]"),
     move("read_records"),

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 from reach.backend.keys import GROUP_AGENT
-from reach.backend.steps import Again, Answer, Decision, Plan, Refuse, Send, Settlement, WorkEntry
+from reach.backend.steps import Again, Answer, Decision, Parking, Plan, Refuse, Send, Settlement, WorkEntry
 from reach.envelope.ledger import LegState
 from tests.contract.drive import core, head_of
 from tests.contract.places import KEYS
@@ -310,6 +310,16 @@ class Walker:
             instance = {"self": own, "router": "", "other": "x9"}[as_whom]
             one = Settlement(hand.msg_id, hand.leg, hand.hand, ANSWERS[answer], instance, wait_ms)
             await self.backend.settle(0, hand.agent, [one])
+
+    async def park(self, pick: int, prompt: bytes, state: bytes, open_ms: int) -> None:
+        if hand := self._hand(pick):
+            own = "" if hand.instance == "plain" else hand.instance
+            parking = Parking(hand.msg_id, hand.leg, hand.hand, prompt, own, state, open_ms, ("pay",))
+            await self.backend.park(0, hand.agent, parking)
+
+    async def answer(self, pick: int, sender: str, value: bytes) -> None:
+        if hand := self._hand(pick):
+            await self.backend.answer(0, hand.msg_id, sender, hand.leg, hand.hand, value)
 
     async def renew(self, pick: int) -> None:
         if hand := self._hand(pick):

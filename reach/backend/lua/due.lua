@@ -53,7 +53,7 @@ local function process(m, caller)
   if not caller then
     if first then sure('ZADD', due, first, m) else redis.pcall('ZREM', due, m) end
   end
-  return r.head.op > 0 and math.min(r.head.ta, first or r.head.ta) or 0
+  return r.head.op > 0 and (first or r.head.ta) or 0
 end
 
 local function told(...)

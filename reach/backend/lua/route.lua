@@ -20,6 +20,7 @@ local n, max_dead = number(ARGV[1]), number(ARGV[2])
 -- INCLUDE holding
 -- INCLUDE placing
 -- INCLUDE rescuing
+-- INCLUDE asking
 -- INCLUDE duplicates
 -- INCLUDE sending
 -- INCLUDE raising

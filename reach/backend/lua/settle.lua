@@ -21,47 +21,29 @@
 -- INCLUDE sharing
 -- INCLUDE standing
 -- INCLUDE closing
+-- INCLUDE fencing
 -- INCLUDE giving_back
 -- INCLUDE filling
 -- INCLUDE answering
 -- INCLUDE concluding
 local agent = ARGV[1]
 
--- Only this message's own entry: ids are unique within a stream, and another lane may have the same one.
-local function discard(m, l, h)
-  for _, lane in ipairs({'high', 'normal', 'low'}) do
-    local key = P .. 'inbox:' .. agent .. ':' .. lane
-    local x = redis.pcall('XRANGE', key, h, h)
-    local f = not x.err and x[1] and x[1][2]
-    if f and l and f[2] == m and f[4] == tostring(l) then
-      redis.pcall('XACK', key, 'agent', h)
-      redis.pcall('XDEL', key, h)
-    end
-  end
-end
-
 local function settle(m, l, h, instance, status, code, core, details, wait)
   local answer = answered(status, code, core, details)
   local r = load(m)
   local L = r and not r.head.tomb and leg(r, l)
   if not L then
-    discard(m, l, h)
+    discard(agent, m, l, h)
     return 'unknown'
   end
   if L.h ~= h or L.a ~= agent then
-    discard(m, l, h)
+    discard(agent, m, l, h)
     return 'stale'
   end
   local mine = instance == '' or L.i == instance
   if not ((L.st == 'running' and mine) or L.st == 'queued') then return L.se and mine and 'done' or 'stale' end
-  if L.st == 'queued' then
-    local p = redis.pcall('XPENDING', inbox(r, agent), 'agent', h, h, 1)
-    p = not p.err and p[1]
-    L.i = instance ~= '' and instance or (p and p[2]) or nil
-    L.tk = L.tk or (p and now - p[3]) or now
-    L.f = true
-  end
-  if now >= r.head.ta then
+  catch_up(r, L, instance)
+  if now >= ends(r, L) then
     lapse(r, l, L, 'expired', 'timeout.total', 'the answer came after the total time')
     save(r)
     return 'stale'

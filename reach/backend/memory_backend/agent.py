@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
-from reach.backend.memory_backend import guarding, inboxes, settling, taking
+from reach.backend.memory_backend import guarding, inboxes, parked, settling, taking
 from reach.backend.memory_backend.side import Side
-from reach.backend.steps import Guard, Settlement, SettleVerdict, TakeResult
+from reach.backend.steps import Guard, Parking, Settlement, SettleVerdict, TakeResult
 
 
 class AgentSide(Side):
@@ -55,6 +55,9 @@ class AgentSide(Side):
 
     async def settle(self, partition: int, agent_id: str, settlements: Sequence[Settlement]) -> list[SettleVerdict]:
         return await self._step("settle", lambda: settling.settle(self._partition(partition), agent_id, settlements))
+
+    async def park(self, partition: int, agent_id: str, parking: Parking) -> SettleVerdict:
+        return await self._step("park", lambda: parked.park(self._partition(partition), agent_id, parking))
 
     async def renew(self, partition: int, agent_id: str, instance: str, held: Mapping[str, Sequence[str]]) -> set[str]:
         return await self._step("renew", lambda: settling.renew(self._partition(partition), agent_id, instance, held))

@@ -111,6 +111,13 @@ def _places(answer: Answer) -> dict[str, tuple[int, int]]:
     return {name: (before + start, before + end) for name, (start, end) in spans.items()}
 
 
+def is_value(text: str) -> bool:
+    """Whether it is one JSON value, as far as its ends and its brackets show it."""
+    start = len(text) - len(text.lstrip(" \t\r\n"))
+    end = _value_end(text, start) if start < len(text) else None
+    return end is not None and _REST_IS_SPACE.match(text, end) is not None
+
+
 def _is_object(text: str) -> bool:
     start = len(text) - len(text.lstrip(" \t\r\n"))
     end = _value_end(text, start) if text.startswith("{", start) else None

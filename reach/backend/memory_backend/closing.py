@@ -14,6 +14,10 @@ _SLASH = str.maketrans(
 )  # as the Lua of Redis writes them: both backends give the same bytes
 
 
+#: what an ended leg has asked and was told is of no more use
+NOTHING_ASKED: dict[str, object] = {"prompt": "", "answers": (), "saved": "", "left_ms": 0}
+
+
 def quoted(text: str) -> str:
     """A JSON string, `null` for the empty one."""
     return json.dumps(text, ensure_ascii=False).translate(_SLASH) if text else "null"
@@ -97,9 +101,11 @@ def close_leg(
         **remembered(answer),
         finished_at_ms=part.now_ms,
         wait_ms=-1,
+        **NOTHING_ASKED,
     )
     record.change_head(open=record.head.open - 1)
     if record.head.open <= 0:
+        record.change_head(latest_at_ms=0)
         part.disarm(msg_id)
         part.drop_envelope(msg_id)
     leave(part, msg_id, record)
@@ -119,7 +125,7 @@ def lapse_leg(
     status = "failed" if code == "cancelled" else "retryable"
     record.change(number, settled=False)
     answer = Answer("failed" if status == "failed" else "retryable", code, own_answer(status, code, message), details)
-    ran = leg.state is LegState.RUNNING or (leg.state is LegState.QUEUED and leg.taken_at_ms > 0)
+    ran = leg.state in {LegState.RUNNING, LegState.PARKED} or (leg.state is LegState.QUEUED and leg.taken_at_ms > 0)
     close_leg(part, msg_id, record, number, state, answer, ran=ran)
 
 

@@ -9,7 +9,7 @@ from reach.backend.memory_backend.store import MessageRecord
 from reach.backend.memory_backend.streams import Pending
 from reach.backend.memory_backend.ticking import LEASE_MS, restamp, tick
 from reach.backend.steps import Answer, DueEvent, DueReport
-from reach.envelope.ledger import LegState
+from reach.envelope.ledger import LegState, ends_at_ms
 
 MAX_MESSAGES = 100
 MAX_EVENTS = 500
@@ -84,7 +84,7 @@ class _Round:
             part.due_moments()[msg_id] = min(moments)
         elif not callers:
             part.disarm(msg_id)
-        return min([record.head.total_at_ms, *moments]) if record.head.open > 0 else 0
+        return min(moments, default=record.head.total_at_ms) if record.head.open > 0 else 0
 
     def _is_due(self, record: MessageRecord, number: int) -> bool:
         """A lease is never further ahead than 15 s: a moment that is was made before the clock stepped back."""
@@ -113,6 +113,13 @@ class _Round:
             record.change(number, queued_at_ms=queued_at_ms)
             if part.now_ms < queued_at_ms + record.head.network_ms:
                 return min(queued_at_ms + record.head.network_ms, part.now_ms + LEASE_MS)
+        if leg.state == LegState.PARKED:
+            return ends_at_ms(record.head, leg)
+        return self._ask(msg_id, record, number)
+
+    def _ask(self, msg_id: str, record: MessageRecord, number: int) -> int:
+        """Ask a router about a leg that may go on, unless it has to wait yet."""
+        part, leg = self.part, record.legs[number]
         if leg.state == LegState.WAITING and leg.until_ms > part.now_ms:
             return leg.until_ms
         if may_ask:
@@ -124,8 +131,9 @@ class _Round:
     def _overdue(self, msg_id: str, record: MessageRecord, number: int) -> bool:
         """Whether the leg has ended now: its total is over, or its ttl before anybody had it."""
         part, head, leg = self.part, record.head, record.legs[number]
-        if part.now_ms >= head.total_at_ms:
-            code, message = "timeout.total", "the total time is over"
+        if part.now_ms >= ends_at_ms(head, leg):
+            asks = leg.state is LegState.PARKED
+            code, message = "timeout.total", "nobody has answered in time" if asks else "the total time is over"
         elif not leg.handed and part.now_ms >= head.first_at_ms:
             if self._pending(record, number) is not None:  # a plain reader has it: the first hand-over was in time
                 record.change(number, handed=True)

@@ -3,6 +3,7 @@
 from collections.abc import Container
 from typing import NamedTuple
 
+from reach.backend.memory_backend.asking import ask_again
 from reach.backend.memory_backend.closing import own_answer, receipt_text
 from reach.backend.memory_backend.partition import Partition
 from reach.backend.memory_backend.placing import post_routed
@@ -36,6 +37,7 @@ def attach(part: Partition, decision: Send, record: MessageRecord) -> str:
         part.save(decision.msg_id, record)
     post_routed(part, decision.msg_id, record, decision.reply_to, decision.notice)
     post_stored(part, record, decision.reply_to)
+    ask_again(part, decision.msg_id, record, decision.reply_to)
     return "duplicate"
 
 

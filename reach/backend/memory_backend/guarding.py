@@ -26,7 +26,7 @@ def once_take(part: Partition, msg_id: str, number: int, hand: str, name: str, o
         if leg is None or leg.hand != hand or leg.state not in {LegState.RUNNING, LegState.QUEUED}:
             return Guard("stale")
     part.store.make_hash(key).update({"o": owner.encode(), "u": str(part.now_ms + lease_ms).encode()})
-    _outlive(part, key, msg_id)
+    outlive(part, key, msg_id)
     return Guard("mine")
 
 
@@ -43,7 +43,7 @@ def once_end(part: Partition, msg_id: str, name: str, owner: str, value: bytes) 
     stored = part.store.make_hash(key)
     stored.update({"o": owner.encode(), "r": value})
     stored.pop("u", None)
-    _outlive(part, key, msg_id)
+    outlive(part, key, msg_id)
     return True
 
 
@@ -53,7 +53,7 @@ def _guard(part: Partition, msg_id: str, name: str) -> tuple[str, Hash]:
     return key, part.store.hash(key) or Hash()
 
 
-def _outlive(part: Partition, key: str, msg_id: str) -> None:
+def outlive(part: Partition, key: str, msg_id: str) -> None:
     """As long as the record and then some: a round that opens at the record's end must still find it. Never shorter than before."""
     record = part.load(msg_id)
     last_ms = part.expires_at_ms(record.head) if record is not None and not record.head.tombstones else part.now_ms

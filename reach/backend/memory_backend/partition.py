@@ -6,7 +6,7 @@ from reach.backend.bounds import MAX_MAIL, Bounds, bounds_of
 from reach.backend.keys import GROUP_AGENT, GROUP_ROUTERS, LANES, KeySpace
 from reach.backend.memory_backend.store import MessageRecord, Store, WrongType
 from reach.backend.memory_backend.streams import BadId, Fields, Group, Stream
-from reach.envelope.ledger import Head, Leg
+from reach.envelope.ledger import Head, Leg, ends_at_ms
 
 LARGE_BYTES = 64 * 1024
 
@@ -46,7 +46,7 @@ class Partition:
     def expires_at_ms(self, head: Head) -> int:
         """The deadline, or now where that is past, plus the dedup window: 2 x total, 60 s to 10 min."""
         window_ms = min(max(2 * head.total_ms, 60_000), 600_000)
-        return max(head.total_at_ms, self.now_ms) + window_ms
+        return max(head.total_at_ms, head.latest_at_ms, self.now_ms) + window_ms
 
     def arm(self, msg_id: str, record: MessageRecord, number: int, at_ms: int) -> None:
         """Let `due` look at the leg at `at_ms`, or earlier where its ttl or total ends (ZADD LT)."""
@@ -203,4 +203,4 @@ def next_moment(head: Head, leg: Leg, at_ms: int) -> int:
     """`at_ms`, or the end of the total or of the ttl for the first hand-over where that comes first."""
     if not leg.handed:
         at_ms = min(at_ms, head.first_at_ms)
-    return min(at_ms, head.total_at_ms)
+    return min(at_ms, ends_at_ms(head, leg))

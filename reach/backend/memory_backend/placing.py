@@ -17,7 +17,7 @@ from reach.backend.memory_backend.sharing import share, share_taken
 from reach.backend.memory_backend.store import MessageRecord
 from reach.backend.memory_backend.ticking import LEASE_MS
 from reach.backend.steps import Plan
-from reach.envelope.ledger import Leg, LegState
+from reach.envelope.ledger import Leg, LegState, ends_at_ms
 from reach.errors import BackendError
 
 
@@ -77,7 +77,8 @@ def _deliver(
     part: Partition, msg_id: str, record: MessageRecord, number: int, agent: str, envelope: bytes | None
 ) -> str:
     head, leg = record.head, record.legs[number]
-    expires_at_ms = head.total_at_ms if leg.handed else min(head.first_at_ms, head.total_at_ms)
+    ends_ms = ends_at_ms(head, leg)
+    expires_at_ms = ends_ms if leg.handed else min(head.first_at_ms, ends_ms)
     fields = {
         b"m": msg_id.encode(),
         b"l": str(number).encode(),

@@ -4,12 +4,13 @@ from collections.abc import Mapping, Sequence
 
 from reach.backend.bounds import full_door
 from reach.backend.keys import GROUP_ROUTERS
+from reach.backend.memory_backend import parked
 from reach.backend.memory_backend.cancel import cancel
 from reach.backend.memory_backend.closing import receipt_text
 from reach.backend.memory_backend.partition import bounds
 from reach.backend.memory_backend.side import Side
 from reach.backend.memory_backend.streams import Fields, parse_id
-from reach.backend.steps import CancelResult, MailEntry, Record
+from reach.backend.steps import AnswerVerdict, CancelResult, MailEntry, Record
 
 
 class SenderSide(Side):
@@ -101,6 +102,13 @@ class SenderSide(Side):
 
     async def cancel(self, partition: int, msg_id: str, sender: str, round: int, tomb_ms: int) -> CancelResult:
         return await self._step("cancel", lambda: cancel(self._partition(partition), msg_id, sender, round, tomb_ms))
+
+    async def answer(
+        self, partition: int, msg_id: str, sender: str, leg: int, hand: str, value: bytes
+    ) -> AnswerVerdict:
+        return await self._step(
+            "answer", lambda: parked.answer(self._partition(partition), msg_id, sender, leg, hand, value)
+        )
 
 
 def _mail(partition: int, entry_id: str, fields: Fields) -> MailEntry:

@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from reach import ids
 from reach.backend.memory_backend.answering import answered, weighed
 from reach.backend.memory_backend.closing import close_leg, give_back, lapse_leg
+from reach.backend.memory_backend.fencing import catch_up, discard_own
 from reach.backend.memory_backend.partition import Partition
-from reach.backend.memory_backend.store import MessageRecord
 from reach.backend.steps import Settlement, SettleVerdict
-from reach.envelope.ledger import Best, LegState
+from reach.envelope.ledger import Best, LegState, ends_at_ms
 
 
 def settle(part: Partition, agent: str, settlements: Sequence[Settlement]) -> list[SettleVerdict]:
@@ -21,17 +21,17 @@ def _settle(part: Partition, agent: str, settlement: Settlement) -> SettleVerdic
     record = part.load(msg_id)
     leg = record.legs.get(number) if record is not None else None
     if record is None or leg is None:
-        _discard_own(part, agent, settlement)
+        discard_own(part, agent, settlement.msg_id, number, settlement.hand)
         return "unknown"
     if leg.hand != settlement.hand or leg.agent != agent:
-        _discard_own(part, agent, settlement)
+        discard_own(part, agent, settlement.msg_id, number, settlement.hand)
         return "stale"
     same_instance = not settlement.instance or settlement.instance == leg.instance
     if leg.state == LegState.QUEUED:
-        _catch_up(part, record, number, settlement)
+        catch_up(part, record, number, settlement.instance)
     elif leg.state != LegState.RUNNING or not same_instance:
         return "done" if leg.settled and same_instance else "stale"
-    if part.now_ms >= record.head.total_at_ms:
+    if part.now_ms >= ends_at_ms(record.head, leg):
         message = "the answer came after the total time"
         lapse_leg(part, msg_id, record, number, LegState.EXPIRED, "timeout.total", message)
         part.save(msg_id, record)
@@ -54,31 +54,6 @@ def _settle(part: Partition, agent: str, settlement: Settlement) -> SettleVerdic
         close_leg(part, msg_id, record, number, LegState.DONE, answer, ran=True, sure=sure)
     part.save(msg_id, record)
     return "done"
-
-
-def _catch_up(part: Partition, record: MessageRecord, number: int, settlement: Settlement) -> None:
-    """A plain XREADGROUP reader answers without a take: its run began when the entry was delivered."""
-    leg = record.legs[number]
-    group = part.readers(leg.agent, record.head.lane)
-    pending = group.pending_of(leg.hand) if group is not None else None
-    delivered_at_ms = part.now_ms - pending.idle_ms(part.now_ms) if pending is not None else part.now_ms
-    record.change(
-        number,
-        instance=settlement.instance or (pending.consumer if pending is not None else ""),
-        taken_at_ms=leg.taken_at_ms or delivered_at_ms,
-        handed=True,
-    )
-
-
-def _discard_own(part: Partition, agent: str, settlement: Settlement) -> None:
-    """Only this message's own entry: ids are unique within a stream, and another lane may have the same one."""
-    for lane, _ in part.lanes(agent):
-        inbox = part.inbox(agent, lane)
-        entry = inbox.get(settlement.hand) if inbox is not None else None
-        if entry is None or entry.get(b"m") != settlement.msg_id.encode():
-            continue
-        if entry.get(b"l") == str(settlement.leg).encode():
-            part.discard(agent, lane, settlement.hand)
 
 
 def renew(part: Partition, agent: str, instance: str, held: Mapping[str, Sequence[str]]) -> set[str]:

@@ -3,13 +3,14 @@
 from collections.abc import Collection, Sequence
 
 from reach import ids
+from reach.backend.memory_backend.asking import answers_of
 from reach.backend.memory_backend.closing import lapse_leg
 from reach.backend.memory_backend.partition import Partition
 from reach.backend.memory_backend.sharing import unshare
 from reach.backend.memory_backend.store import MessageRecord
 from reach.backend.memory_backend.streams import Entry, Fields, Group, format_id, is_ahead, parse_id
 from reach.backend.steps import Taken, TakeResult
-from reach.envelope.ledger import LegState
+from reach.envelope.ledger import LegState, ends_at_ms
 
 MAX_TAKEN = 100
 MAX_TAKEN_BYTES = 1 << 20
@@ -130,13 +131,14 @@ def _offer(part: Partition, agent: str, instance: str, lane: str, entry: Entry, 
         _heal(part, agent, lane, hand)
         return 0
     head = record.head
-    too_late = part.now_ms >= head.total_at_ms or (not leg.handed and part.now_ms >= head.first_at_ms)
+    ends_ms = ends_at_ms(head, leg)
+    too_late = part.now_ms >= ends_ms or (not leg.handed and part.now_ms >= head.first_at_ms)
     envelope = fields.get(b"e") or part.kept_envelope(msg_id)
     if too_late or envelope is None:
         part.discard(agent, lane, hand)
         if not too_late:
             code, message = "backend.unavailable", "the bytes of the message are lost"
-        elif part.now_ms >= head.total_at_ms:
+        elif part.now_ms >= ends_ms:
             code, message = "timeout.total", "its total time was over before it was taken"
         else:
             code, message = "ttl.expired", "its ttl was over before the first hand-over"
@@ -163,8 +165,9 @@ def _offer(part: Partition, agent: str, instance: str, lane: str, entry: Entry, 
         attempt=leg.attempt + 1,
         envelope=envelope,
         now_ms=part.now_ms,
-        total_at_ms=head.total_at_ms,
+        total_at_ms=ends_ms,
         processing_ms=head.processing_ms,
+        answers=answers_of(leg),
     )
 
 

@@ -1,14 +1,14 @@
 """The agent's side: inbox, take, bell, settle, renew, progress."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from reach.backend.connection import Reply
 from reach.backend.keys import GROUP_AGENT, LANES
 from reach.backend.redis_backend.side import Side
 from reach.backend.redis_backend.streams import text_of
 from reach.backend.scripts import script
-from reach.backend.steps import Guard, Settlement, SettleVerdict, Taken, TakeResult
+from reach.backend.steps import Guard, Parking, Settlement, SettleVerdict, Taken, TakeResult
 from reach.errors import BackendError
 
 MAX_SETTLED = 100
@@ -86,6 +86,12 @@ class AgentSide(Side):
             verdicts += [verdict.decode() for verdict in reply]
         return verdicts
 
+    async def park(self, partition: int, agent_id: str, parking: Parking) -> SettleVerdict:
+        argv: list[str | int | bytes] = [agent_id, parking.msg_id, parking.leg, parking.hand, parking.instance]
+        argv += [parking.prompt, parking.state, parking.open_ms, *parking.guards]
+        verdict: bytes = await self._link.run(script("park"), self._keys.due(partition), *argv)
+        return cast("SettleVerdict", verdict.decode())
+
     async def renew(self, partition: int, agent_id: str, instance: str, held: Mapping[str, Sequence[str]]) -> set[str]:
         named = [(lane, hand) for lane, hands in held.items() for hand in hands]
         still: set[str] = set()
@@ -113,7 +119,7 @@ class AgentSide(Side):
 
 
 def _taken(partition: int, now_ms: int, row: Reply) -> Taken:
-    lane, hand, msg_id, leg, attempt, envelope, total_at_ms, processing_ms = row
+    lane, hand, msg_id, leg, attempt, envelope, total_at_ms, processing_ms, answers = row
     return Taken(
         partition=partition,
         lane=text_of(lane),
@@ -125,4 +131,5 @@ def _taken(partition: int, now_ms: int, row: Reply) -> Taken:
         now_ms=now_ms,
         total_at_ms=int(total_at_ms),
         processing_ms=int(processing_ms),
+        answers=answers,
     )

@@ -1,6 +1,7 @@
 """The sender's side: ingress, mailboxes, records, cancel."""
 
 from collections.abc import Mapping, Sequence
+from typing import cast
 
 import msgspec
 
@@ -8,7 +9,7 @@ from reach.backend.bounds import full_door
 from reach.backend.redis_backend.side import Side
 from reach.backend.redis_backend.streams import Entry, lost, reading
 from reach.backend.scripts import script
-from reach.backend.steps import CancelResult, MailEntry, Record
+from reach.backend.steps import AnswerVerdict, CancelResult, MailEntry, Record
 from reach.envelope.ledger import Head, Leg
 from reach.errors import BackendError
 
@@ -78,6 +79,13 @@ class SenderSide(Side):
     async def cancel(self, partition: int, msg_id: str, sender: str, round: int, tomb_ms: int) -> CancelResult:
         what, closed = await self._link.run(script("cancel"), self._keys.due(partition), msg_id, sender, round, tomb_ms)
         return CancelResult(what.decode(), int(closed))
+
+    async def answer(
+        self, partition: int, msg_id: str, sender: str, leg: int, hand: str, value: bytes
+    ) -> AnswerVerdict:
+        argv = (msg_id, sender, leg, hand, value)
+        verdict: bytes = await self._link.run(script("answer"), self._keys.due(partition), *argv)
+        return cast("AnswerVerdict", verdict.decode())
 
 
 def _mail(partition: int, entry: Entry) -> MailEntry:

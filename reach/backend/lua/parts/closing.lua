@@ -57,6 +57,7 @@ local function close(r, l, L, state, answer, run)
   L.st, L.fi, L.w, L.b = state, now, nil, nil
   touch(r, l)
   H.op = H.op - 1
+  unask(r, L)
   if H.op <= 0 then
     redis.pcall('ZREM', P .. 'due', r.m)
     call('DEL', P .. 'env:' .. r.m)
@@ -70,7 +71,7 @@ end
 local function lapse(r, l, L, state, code, message)
   local d = '{"state":"' .. L.st .. '"' .. (L.rc and ',"last_code":' .. quoted(L.cd) or '') .. '}'
   L.se = nil
-  close(r, l, L, state, made(code == 'cancelled' and 'failed' or 'retryable', code, message, d), L.st == 'running' or (L.st == 'queued' and L.tk))
+  close(r, l, L, state, made(code == 'cancelled' and 'failed' or 'retryable', code, message, d), L.st == 'running' or L.st == 'parked' or (L.st == 'queued' and L.tk))
 end
 
 local function again(r, l, L)

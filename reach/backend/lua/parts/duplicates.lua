@@ -36,6 +36,7 @@ local function duplicate(r, d)
   -- By pcall: the caller is attached, and asks the record itself when it hears nothing.
   pcall(routed, r, d.r, d.o)
   pcall(stored, r, d.r)
+  pcall(ask_again, r, d.r)
   return {'done', 'duplicate'}
 end
 

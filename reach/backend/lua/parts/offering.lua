@@ -5,6 +5,14 @@ local function discard(lane, id)
   redis.pcall('XDEL', lane.key, id)
 end
 
+-- What the next run is given: the state that the handler saved, and the answers; '' where there are none.
+local function answers(L)
+  if not L.sv and not L.qa then return '' end
+  local told = {}
+  for i, one in ipairs(L.qa or {}) do told[i] = '{"prompt":"' .. one.p .. '","value":' .. one.v .. '}' end
+  return '{"state":' .. (L.sv or 'null') .. ',"answers":[' .. table.concat(told, ',') .. ']}'
+end
+
 local function offer(lane, entry, resumed)
   local id, f = entry[1], {}
   for i = 1, #(entry[2] or {}), 2 do f[entry[2][i]] = entry[2][i + 1] end
@@ -19,21 +27,21 @@ local function offer(lane, entry, resumed)
     redis.pcall('XCLAIM', lane.key, 'agent', L.i, 0, id, 'JUSTID')
     return
   end
-  local late = mine and (now >= r.head.ta or (not L.f and now >= r.head.fa))
+  local late = mine and (now >= ends(r, L) or (not L.f and now >= r.head.fa))
   local e = f.e or (mine and redis.pcall('GET', P .. 'env:' .. f.m))
   if mine and not late and type(e) == 'string' then
     unshared(r, L)
     L.st, L.i, L.tk, L.al, L.f = 'running', instance, L.tk or now, now, true
     touch(r, l)
     save(r)
-    out[#out + 1] = {lane.name, id, f.m, l, (L.n or 0) + 1, e, r.head.ta, r.head.pr}
+    out[#out + 1] = {lane.name, id, f.m, l, (L.n or 0) + 1, e, ends(r, L), r.head.pr, answers(L)}
     size_bytes = size_bytes + #e
     return
   end
   discard(lane, id)
   if mine then
     if not late then lapse(r, l, L, 'expired', 'backend.unavailable', 'the bytes of the message are lost')
-    elseif now >= r.head.ta then lapse(r, l, L, 'expired', 'timeout.total', 'its total time was over before it was taken')
+    elseif now >= ends(r, L) then lapse(r, l, L, 'expired', 'timeout.total', 'its total time was over before it was taken')
     else lapse(r, l, L, 'expired', 'ttl.expired', 'its ttl was over before the first hand-over') end
     save(r)
     expired = expired + 1

@@ -13,7 +13,7 @@ local function obstacle(r, p, L)
 end
 
 local function append(r, l, L, agent, e)
-  local a = {'m', r.m, 'l', l, 'x', L.f and r.head.ta or math.min(r.head.fa, r.head.ta), 'a', (L.n or 0) + 1}
+  local a = {'m', r.m, 'l', l, 'x', L.f and ends(r, L) or math.min(r.head.fa, ends(r, L)), 'a', (L.n or 0) + 1}
   if not (r.all and #e * r.head.ls > 65536) then
     a[#a + 1] = 'e'
     a[#a + 1] = e

@@ -2,11 +2,15 @@
 
 -- True: something has risen. Not where total is over: nothing is handed over after its time, also when the decision is a little older.
 local function raised(r, d)
-  local H = r.head
-  if now >= H.ta or (d.pr <= H.pr and d.to <= H.to) then return false end
+  local H, L = r.head, leg(r, d.l)
+  if now >= ends(r, L) or (d.pr <= H.pr and d.to <= H.to) then return false end
   H.pr = math.max(H.pr, d.pr)
   local more = math.max(d.to - H.to, 0)
   H.to, H.ta = H.to + more, H.ta + more
+  if L.ta then -- it has asked, and has a total of its own
+    L.ta = L.ta + more
+    H.xa = math.max(H.xa or 0, L.ta)
+  end
   redis.pcall('PEXPIREAT', P .. 'env:' .. r.m, expires(H)) -- the bytes live as long as the record
   return true
 end

@@ -7,8 +7,8 @@ end
 -- A head that a script can count with. Whatever else lies under the key of a record is none.
 local function sound(h)
   if type(h) ~= 'table' or h.tomb then return type(h) == 'table' and type(h.tomb) == 'table' end
-  for _, name in ipairs({'at', 'fa', 'ta', 'to', 'ne', 'pr', 'op', 'ls'}) do
-    local n = h[name]
+  for _, name in ipairs({'at', 'fa', 'ta', 'xa', 'to', 'ne', 'pr', 'op', 'ls'}) do
+    local n = h[name] or (name == 'xa' and 0)
     if type(n) ~= 'number' or not (math.abs(n) <= 2 ^ 53) then return false end
   end
   return h.ls <= 100000 and type(h.la) == 'string' and type(h.j) == 'string'
@@ -39,7 +39,7 @@ local function leg(r, l)
 end
 
 local function expires(h)
-  return math.max(h.ta, now) + math.min(math.max(2 * h.to, 60000), 600000)
+  return math.max(h.ta, h.xa or 0, now) + math.min(math.max(2 * h.to, 60000), 600000)
 end
 
 -- A few hundred legs at a time: Lua puts no more than 8,000 values on its stack.
@@ -63,14 +63,15 @@ local function save(r)
   end
 end
 
-local function touch(r, l)
-  if r.all then r.dirty[l] = true end
-end
+local function touch(r, l) if r.all then r.dirty[l] = true end end
+
+-- When the total of a leg is over: one that was parked has a moment of its own.
+local function ends(r, L) return L.ta or r.head.ta end
 
 -- The earliest moment at which something about the leg is due, not after `at`.
 local function moment(r, L, at)
   if not L.f then at = math.min(at, r.head.fa) end
-  return math.min(at, r.head.ta)
+  return math.min(at, ends(r, L))
 end
 
 local function arm(r, L, at)

@@ -7,3 +7,9 @@ local function standing(L, state, answer)
   L.ba, L.bi, L.du = b.a, b.i, b.du
   return {status = 'success', code = b.cd, core = b.rc, details = b.dt}, 'done'
 end
+
+-- What an ended leg has asked and was told is of no more use; the record need not outlive the last open leg.
+local function unask(r, L)
+  L.qp, L.qa, L.sv, L.lm = nil, nil, nil, nil
+  if r.head.op <= 0 then r.head.xa = nil end
+end

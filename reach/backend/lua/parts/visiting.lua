@@ -13,8 +13,10 @@ local function expire(r, l, L, code, message)
   return true
 end
 
+local function late(L) return L.st == 'parked' and 'nobody has answered in time' or 'the total time is over' end
+
 local function overdue(r, l, L)
-  if now >= r.head.ta then return expire(r, l, L, 'timeout.total', 'the total time is over') end
+  if now >= ends(r, L) then return expire(r, l, L, 'timeout.total', late(L)) end
   if not L.f and now >= r.head.fa then
     if holder_of(r, L) then L.f = true return false end -- a plain reader has it: the first hand-over was in time
     return expire(r, l, L, 'ttl.expired', 'the ttl was over before the first hand-over')
@@ -69,6 +71,7 @@ local function visit(r, l, L)
       if now < L.q + r.head.ne then return math.min(L.q + r.head.ne, now + LEASE_MS) end
     end
   end
+  if L.st == 'parked' then return ends(r, L) end
   if L.st == 'waiting' and (L.u or 0) > now then return L.u end
   if not may_ask then return rearm(L) end
   note(r, l, L, 'again', '')
