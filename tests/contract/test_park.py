@@ -8,6 +8,7 @@ from reach.backend.steps import Parking, Plan
 from reach.envelope.ledger import LegState
 from tests.contract.asking import DAY_MS, PROMPT, SENDER, answer, later, notices, park, parked, resumed
 from tests.contract.drive import AGENT, BOX, ENVELOPE, TO_AGENT, Drive, success
+from tests.contract.line_moves import LINE, agains, queue_up
 from tests.contract.places import KEYS
 
 # ---------------------------------------------------------------- park
@@ -221,3 +222,20 @@ async def test_a_duplicate_attaches_and_is_asked_too(drive: Drive) -> None:
     await resumed(drive, taken)
     _, result = await drive.send(msg_id=taken.msg_id, reply_to="late")
     assert await notices(drive, box="late") == []
+
+
+async def test_a_parked_head_stays_head(drive: Drive) -> None:
+    first, second = await queue_up(drive, 2)
+    taken = await drive.taken()
+    assert await park(drive, taken) == "done"
+    assert await drive.place.members(LINE) == [first, second]
+    assert await drive.place.ttl_ms(LINE) > DAY_MS
+    assert await drive.take() == []
+    assert await answer(drive, taken) == "done"
+    await agains(drive)
+    again = await drive.taken()
+    assert again.msg_id == first
+    assert await park(drive, again) == "done"
+    assert (await drive.backend.cancel(0, first, SENDER, 1, 0)).what == "cancelled"
+    await agains(drive)
+    assert (await drive.taken()).msg_id == second

@@ -1,55 +1,17 @@
 """Random walks: moves of a `WholeWalker`, time that passes, and the fault that each move meets."""
 
-from collections.abc import Callable, Coroutine
-from typing import Any, NamedTuple
+from typing import Any
 
 from hypothesis import strategies as st
 
-from reach.backend.steps import Plan
-from tests.property.strangers import REGISTRATION, WholeWalker
+from tests.property.one_move import Move, live, move, pause
+from tests.property.questions import MEANWHILE, answering
+from tests.property.strangers import REGISTRATION
 from tests.property.trio import How
 from tests.property.walker import AGENTS, ANSWERS, BOXES, MESSAGES, ODD, plan_of
 
 #: a fault at the step number n of a move; most moves meet none
 Fault = tuple[int, How] | None
-
-
-class Move(NamedTuple):
-    """One move of a walk, with words to read in a failure. `ms`: not a move, only time."""
-
-    text: str
-    make: Callable[[WholeWalker], Coroutine[Any, Any, object]] | None
-    ms: int = 0
-
-    def __repr__(self) -> str:
-        return self.text
-
-
-def pause(ms: int) -> Move:
-    return Move(f"pause({ms})", None, ms)
-
-
-def move(name: str, *args: object) -> Move:
-    """The method of the walker with these arguments."""
-    words = [
-        _plan_text(arg)
-        if isinstance(arg, Plan)
-        else str([_plan_text(each) for each in arg])
-        if isinstance(arg, list)
-        else repr(arg)
-        for arg in args
-    ]
-    return Move(f"{name}({', '.join(words)})", lambda walker: getattr(walker, name)(*args))
-
-
-def _plan_text(plan: Plan) -> str:
-    return " ".join(filter(None, [plan.act, plan.agent, "dead" * plan.dead, str(plan.wait_ms or "")]))
-
-
-def live(beats: int, renewed: int | None) -> list[Move]:
-    """A router that runs `due` all the while, so that no grace holds anything up."""
-    renewal = [] if renewed is None else [move("renew", renewed)]
-    return [pause(2_200), *renewal, move("due")] * beats
 
 
 #: the names of the moves that random walks are made of
@@ -292,38 +254,6 @@ def _asked(*then: Move) -> list[Move]:
     """The other one runs it, and then ..."""
     return [move("decide", "w1", plan_of("deliver", "a2"), ""), move("take", "a2", "i2", 3, None), *then]
 
-
-def answering(message: int, scope: str, odd: str, between: list[Move], again: bool) -> list[Move]:
-    """A handler asks; things happen meanwhile; it is answered, and perhaps asks once more."""
-    plans = [plan_of("deliver", "a1"), plan_of("deliver", "a2")]
-    ask, tell = move("park", 0, b'"sure?"', b"[1]", 0), move("answer", 0, "s1", b"true")
-    runs = [move("decide", "w1", plan_of("deliver", "a1"), ""), move("take", "a1", "i1", 3, None)]
-    return [
-        move("send", "w1", message, plans, scope, "b1", "s1", odd, False),
-        move("take", "a1", "i1", 3, None),
-        move("once", 0, "run-1", 1_000),
-        *[ask, *between, tell, *runs] * (1 + again),
-        move("settle", 0, "error" if again else "success", "self", -1),
-        *live(2, None),
-    ]
-
-
-#: what may become of a leg while it is parked
-MEANWHILE: tuple[list[Move], ...] = (
-    [],
-    [pause(70_000), *live(2, None)],
-    [pause(700_000), move("callers_due", 1)],
-    [pause(86_400_000), *live(1, None)],
-    [pause(86_300_000)],
-    [move("park", 0, b'"another?"', b"", 0), move("settle", 0, "success", "self", -1)],
-    [move("send", "w2", 1, [plan_of("deliver", "a2")], "one", "b2", "s1", "", False)],
-    [move("close_inbox", "a1"), move("open_inbox", "a1")],
-    [move("cancel", 1, "s1", 1)],
-    [move("lose", "bytes", 1)],
-    [move("forge_again", 1, 0, "0"), move("decide", "w1", plan_of("deliver", "a2"), "")],
-    [pause(-1_500), *live(2, None)],
-    [move("answer", 0, "s2", b"1"), move("answer", 1, "s1", b"1")],
-)
 
 SETTLED = (("sure", -1), ("as unsure", -1), ("less sure", -1), ("reject", -1), ("error", -1), ("retry", 4_000))
 #: what may become of a leg that has a best answer: one way each

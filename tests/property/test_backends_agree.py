@@ -12,7 +12,8 @@ from typing import Literal
 import pytest
 
 from reach.backend.port import Backend
-from tests.property.moves import NAMES, SECONDS, Move, asking, live, move
+from tests.property.moves import NAMES, SECONDS, asking
+from tests.property.one_move import Move, live, move
 from tests.property.tour import TOUR
 from tests.property.trio import Differ, How, Trio
 from tests.property.walk import Tally, explore, follow, running_servers

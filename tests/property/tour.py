@@ -1,6 +1,6 @@
 """A walk that makes every move of random walks once, each where it has something to do."""
 
-from tests.property.moves import Move, move, pause
+from tests.property.one_move import Move, move, pause
 from tests.property.strangers import REGISTRATION
 from tests.property.walker import plan_of
 

@@ -18,7 +18,8 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from reach.backend.private_server import PrivateServer
 from reach.errors import BackendError
 from tests import servers
-from tests.property.moves import Fault, Move, walks
+from tests.property.moves import Fault, walks
+from tests.property.one_move import Move
 from tests.property.strangers import WholeWalker
 from tests.property.trio import Crash, Differ, Trio
 

@@ -62,6 +62,7 @@ if kept then call('PEXPIREAT', P .. 'env:' .. m, expires(r.head), 'GT') else kee
 touch(r, l)
 arm(r, L, L.ta)
 save(r)
+if line(r) then call('PEXPIREAT', line(r), expires(r.head), 'GT') end -- whoever stands first in it stays so
 for i = 9, #ARGV do outlive(P .. 'once:' .. m .. ':' .. ARGV[i], r) end
 for _, box in ipairs(r.head.rt or {}) do post(box, 'n', question(r, l, L)) end
 return 'done'

@@ -115,10 +115,10 @@ class _Round:
                 return min(queued_at_ms + record.head.network_ms, part.now_ms + LEASE_MS)
         if leg.state == LegState.PARKED:
             return ends_at_ms(record.head, leg)
-        return self._ask(msg_id, record, number)
+        return self._ask(msg_id, record, number, may_ask=may_ask)
 
-    def _ask(self, msg_id: str, record: MessageRecord, number: int) -> int:
-        """Ask a router about a leg that may go on, unless it has to wait yet."""
+    def _ask(self, msg_id: str, record: MessageRecord, number: int, *, may_ask: bool) -> int:
+        """Ask a router about a leg that may go on, unless it has to wait yet, or stands behind others."""
         part, leg = self.part, record.legs[number]
         if leg.state == LegState.WAITING and leg.until_ms > part.now_ms:
             return leg.until_ms

@@ -6,8 +6,9 @@ from reach.backend.bounds import MAX_ANSWERS, MAX_ANSWERS_BYTES, MAX_OPEN_MS, MA
 from reach.backend.memory_backend.answering import is_value
 from reach.backend.memory_backend.asking import question
 from reach.backend.memory_backend.closing import lapse_leg, measure, quoted
-from reach.backend.memory_backend.guarding import outlive
 from reach.backend.memory_backend.fencing import catch_up, discard_own
+from reach.backend.memory_backend.guarding import outlive
+from reach.backend.memory_backend.lining import prolong
 from reach.backend.memory_backend.partition import Partition
 from reach.backend.memory_backend.placing import post_routed
 from reach.backend.memory_backend.sharing import unshare
@@ -47,6 +48,7 @@ def park(part: Partition, agent: str, parking: Parking) -> SettleVerdict:
     _keep(part, msg_id, record, envelope)
     part.arm(msg_id, record, number, record.legs[number].total_at_ms)
     part.save(msg_id, record)
+    prolong(part, record)
     for name in parking.guards:
         outlive(part, part.keys.once(part.number, msg_id, name), msg_id)
     for mailbox in record.head.mailboxes:
