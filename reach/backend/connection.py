@@ -18,6 +18,7 @@ from redis.backoff import NoBackoff
 
 from reach.backend.scripts import Script, command
 from reach.backend.silence import Silence
+from reach.backend.subscription import Subscription
 from reach.backend.wires import Pool, wire_kind
 from reach.clock import Clock, SystemClock
 from reach.errors import BackendDenied, BackendError, BackendFull, BackendUnavailable, ConfigError, ScriptFailed
@@ -132,6 +133,7 @@ class Link:
         self._readers = Pool(self._kind, options, MAX_READERS)
         self._silence = Silence(self._answers)
         self._failures = 0
+        self._subscriptions: dict[tuple[str, ...], Subscription] = {}
 
     async def call(self, *args: Any) -> Reply:
         """One command. Raises what `translated` says."""
@@ -184,6 +186,21 @@ class Link:
         self._failures = 0
         return result
 
+    async def hear(self, channels: Sequence[str], block_ms: int) -> list[tuple[str, bytes]]:
+        """(channel, data) of what is said on sharded channels; empty after `block_ms`.
+
+        They are heard by one connection of their own, from the first call on. A failure is told at once, and may have cost something.
+        """
+        known = self._subscriptions.get(tuple(channels))
+        if known is None:
+            wire = self._kind(**self._options)
+            known = Subscription(wire, self._silence, channels, self._command_limit_ms)
+            self._subscriptions[tuple(channels)] = known
+        try:
+            return await known.hear(block_ms)
+        except (redis_errors.RedisError, OSError, asyncio.IncompleteReadError) as error:
+            raise translated(error) from error
+
     async def pause(self, ms: int) -> None:
         """Wait between half of `ms` and `ms`: many processes that lost the same Redis must not come back as one."""
         await self.clock.sleep(max(1, int(ms * self.rng.uniform(0.5, 1.0))))
@@ -193,6 +210,8 @@ class Link:
         await self._silence.close()
         await self._commands.close()
         await self._readers.close()
+        for subscription in self._subscriptions.values():
+            await subscription.close()
 
     async def _exchange(self, pool: Pool, commands: Sequence[Sequence[Any]], block_ms: int = 0) -> list[Reply]:
         stale = dead = False

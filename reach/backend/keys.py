@@ -126,6 +126,10 @@ class KeySpace:
     def line(self, partition: int, name: str) -> str:
         return f"{self.partition_prefix(partition)}line:{name}"
 
+    def hint(self, partition: int, agent_id: str) -> str:
+        """No key but a channel: what is said there is stored nowhere."""
+        return f"{self.partition_prefix(partition)}hint:{agent_id}"
+
     def due(self, partition: int) -> str:
         """The zset of moments; also the one key that every partition script declares."""
         return self.partition_prefix(partition) + "due"
@@ -197,6 +201,11 @@ def markdown() -> str:
         for row in TABLE
     ]
     lines += [
+        "",
+        "## Channels",
+        "",
+        "Sharded Pub/Sub (SPUBLISH, SSUBSCRIBE), which stores nothing. `reach:{T}:hint:<agent_id>`: there `cancel` says `<lane>:<hand>` of",
+        "each entry that it takes out of an inbox of the agent. It proves nothing and may be lost: see docs/wire.md.",
         "",
         "## Fields of `meta`",
         "",

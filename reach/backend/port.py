@@ -8,6 +8,7 @@ hostile key); a step that raises has changed nothing, or its outcome is unknown 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, Protocol
 
+from reach.backend.hinting import Hint
 from reach.backend.steps import (
     Again,
     Answer,
@@ -49,6 +50,7 @@ __all__ = [
     "DueEvent",
     "DueReport",
     "Guard",
+    "Hint",
     "LastBeat",
     "MailEntry",
     "Parking",
@@ -220,6 +222,13 @@ class Backend(Protocol):
 
     async def ring(self, agent_id: str, cursors: Mapping[int, Mapping[str, str]], block_ms: int) -> bool:
         """The bell: wait until something lies behind the cursors (partition -> lane -> id). False after block_ms."""
+        ...
+
+    async def hear(self, agent_id: str, block_ms: int) -> list[Hint]:
+        """What `cancel` took out of this agent's inboxes, at most 1,000; empty after block_ms. One listener per backend and agent.
+
+        What was said before the first call, or while there was no connection, is lost: `renew` says the same, later.
+        """
         ...
 
     async def settle(self, partition: int, agent_id: str, settlements: Sequence[Settlement]) -> list[SettleVerdict]:

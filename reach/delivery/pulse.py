@@ -7,7 +7,7 @@ not dead. Beats only steer routing; possession of work is judged by the leases.
 import asyncio
 import random
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from reach.backend.port import Backend
 from reach.clock import Clock, SystemClock
@@ -16,7 +16,7 @@ from reach.envelope.records import encode_beat
 from reach.envelope.registration import Beat
 from reach.errors import BackendUnavailable
 from reach.log import event_log
-from reach.service import Report, Supervisor, until_open
+from reach.service import Report, Service, Supervisor, until_open
 
 log = event_log("reach.agent")
 
@@ -143,10 +143,17 @@ class _bounded:  # noqa: N801  reads as a statement
 class PulseThread:
     """A pulse in a thread of its own, which also sees whether the agent's loop still turns."""
 
-    def __init__(self, make_backend: Callable[[], Backend], make_pulse: Callable[[Backend], Pulse], name: str) -> None:
-        """To be made in the agent's loop. `make_backend` is called in the thread."""
+    def __init__(
+        self,
+        make_backend: Callable[[], Backend],
+        make_pulse: Callable[[Backend], Pulse],
+        name: str,
+        make_beside: Callable[[Backend], Sequence[Service]] = lambda _: (),
+    ) -> None:
+        """To be made in the agent's loop. `make_backend` is called in the thread; `make_beside`: what else runs there."""
         self._make_backend = make_backend
         self._make_pulse = make_pulse
+        self._make_beside = make_beside
         self._agent_loop = asyncio.get_running_loop()
         self._ended = self._agent_loop.create_future()
         self._stop = asyncio.Event()  # of the thread's loop, once there is one
@@ -227,7 +234,8 @@ class PulseThread:
             ):
                 return
             self._pulse = self._make_pulse(backend)
-            async with Supervisor([self._pulse], clock=self._clock) as supervisor:
+            services = [self._pulse, *self._make_beside(backend)]
+            async with Supervisor(services, clock=self._clock) as supervisor:
                 await self._stop.wait()
                 await supervisor.stop(drain_ms=0)
         finally:

@@ -26,7 +26,8 @@ from reach.sdk.embedded import shared_place
 from reach.sdk.handlers import Function, Handler, Handlers, read_handler
 from reach.sdk.nobody import complaining, sentence
 from reach.sdk.places import Place, RedisPlace
-from reach.sdk.runtime import AgentRun, ReadyCheck, until_refused_or
+from reach.sdk.readiness import ReadyCheck
+from reach.sdk.runtime import AgentRun, until_refused_or
 from reach.sdk.stopping import Stop
 
 F = TypeVar("F", bound=Callable[..., Any])

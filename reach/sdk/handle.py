@@ -107,7 +107,9 @@ class Handle:
         return receipts_of(self._pending, returns)
 
     async def cancel(self) -> bool:
-        """End what is still open of it, with a `cancelled` receipt per leg; a running handler is cancelled at its next renewal.
+        """End what is still open of it, with a `cancelled` receipt per leg; a running handler is cancelled at once.
+
+        Its holder hears a hint of it, within about 0.1 s; where that is lost, it is told at its next renewal, within 5 s.
 
         Returns:
             True if it is cancelled (also one that no router has seen yet), False if it had ended.

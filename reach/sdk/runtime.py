@@ -1,13 +1,13 @@
 """An agent that runs: connects, registers, takes and handles, beats, and goes in an orderly way."""
 
 import asyncio
-import inspect
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 
 import msgspec
 
 from reach.backend.port import Backend
+from reach.delivery.hints import Hints
 from reach.delivery.inbox import Inbox
 from reach.delivery.pulse import Pulse, PulseThread
 from reach.envelope.receipt import Notice
@@ -18,8 +18,8 @@ from reach.log import event_log
 from reach.sdk.client import Reach
 from reach.sdk.handlers import Handlers
 from reach.sdk.membership import Membership
-from reach.sdk.outcome import text_of
 from reach.sdk.places import Place
+from reach.sdk.readiness import Condition, Readiness, ReadyCheck
 from reach.sdk.runs import Runs
 from reach.service import Report, Service, Supervisor, cut, until_open
 
@@ -27,20 +27,8 @@ log = event_log("reach.agent")
 
 BLOCK_MS = 1_000  # a bell that is gone rings for nobody: after so long it is looked whether it is still there
 REST_MS = 1_000
-READY_EVERY_MS = 5_000
 CUT_OFF_MS = 2_000
 LEAVE_MS = 1_500
-
-ReadyCheck = Callable[[], Awaitable[bool | str] | bool | str]
-
-
-class Condition(msgspec.Struct):
-    """How an instance is, as it says itself. Read by the pulse, from its thread."""
-
-    draining: bool = False
-    not_ready: str | None = None
-    busy: bool = False
-    context_left: int | None = None
 
 
 class AgentRun:
@@ -93,7 +81,9 @@ class AgentRun:
             self.backend, self.client.mailbox_id, place.clock, registration, self._before_registering
         )
         self._taking = Taking(self)
-        self._ready = Readiness(self, ready) if ready is not None else None
+        self._ready = (
+            Readiness(ready, registration.agent_id, self.condition, self.changed) if ready is not None else None
+        )
         self._services: Supervisor | None = None
         self._thread: PulseThread | None = None
         self._pulse: Pulse | None = None
@@ -139,11 +129,16 @@ class AgentRun:
             if self._ready is not None:
                 services.append(self._ready)
             if self.place.threads:
-                self._thread = PulseThread(self.place.backend, self._make_pulse, self.registration.agent_id)
+                self._thread = PulseThread(
+                    self.place.backend,
+                    self._make_pulse,
+                    self.registration.agent_id,
+                    lambda backend: [self._make_hints(backend)],
+                )
                 self._thread.start()
             else:
                 self._pulse = self._make_pulse(self.backend)
-                services.append(self._pulse)
+                services += [self._pulse, self._make_hints(self.backend)]
             self._services = Supervisor(services, clock=self.place.clock, rng=self.place.rng)
             self._services.start()
             self._peers.append(self)
@@ -261,6 +256,16 @@ class AgentRun:
             on_unknown=lambda: self._in_loop(self.membership.forgotten),
         )
 
+    def _make_hints(self, backend: Backend) -> Hints:
+        return Hints(
+            backend,
+            self.registration.agent_id,
+            self.registration.instance_id,
+            clock=self.place.clock,
+            holds=self.inbox.holds,
+            on_lost=lambda hold: self._in_loop(lambda: self.runs.lost(hold)),
+        )
+
     def _in_loop(self, call: Callable[[], None]) -> None:
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(call)
@@ -331,41 +336,6 @@ class Taking:
             pass  # deaf for the moment, and told so after a pause: whether the server is there the next take finds out, at once
         finally:
             self._bell = None
-
-
-class Readiness:
-    """The service that asks the agent whether it is ready: every 5 s, every second while it is not."""
-
-    name = "ready"
-
-    def __init__(self, run: AgentRun, check: ReadyCheck) -> None:
-        self._run = run
-        self._check = check
-
-    @property
-    def interval_ms(self) -> int:
-        """The pace."""
-        return READY_EVERY_MS if self._run.condition.not_ready is None else REST_MS
-
-    async def run_once(self) -> Report:
-        """Ask once."""
-        reason = await self._ask()
-        if reason != self._run.condition.not_ready:
-            log.info("readiness", extra={"agent": self._run.registration.agent_id, "not_ready": reason})
-            self._run.condition.not_ready = reason
-            self._run.changed()
-        return {}
-
-    async def _ask(self) -> str | None:
-        try:
-            answer = self._check()
-            if inspect.isawaitable(answer):
-                answer = await answer
-        except Exception as error:  # noqa: BLE001 - the user's own check
-            return text_of(error)[:200]
-        if answer is True:
-            return None
-        return answer if isinstance(answer, str) else "not ready"
 
 
 async def until_refused_or(run: AgentRun, stop: asyncio.Event) -> None:

@@ -112,6 +112,9 @@ class MemoryPlace:
     async def drop_group(self, key: str, group: str) -> None:
         self._stream(key).groups.pop(group, None)
 
+    async def say(self, channel: str, data: bytes) -> None:
+        self._store.say(channel, data)
+
     async def due(self) -> dict[str, int]:
         return dict(self._store.zset(KEYS.due(0)) or {})
 

@@ -105,6 +105,10 @@ class Place(Protocol):
         """XGROUP DESTROY."""
         ...
 
+    async def say(self, channel: str, data: bytes) -> None:
+        """SPUBLISH by hand."""
+        ...
+
     async def due(self) -> dict[str, int]:
         """The members of partition 0's due set and their moments."""
         ...
@@ -280,6 +284,9 @@ class RedisPlace:
 
     async def drop_group(self, key: str, group: str) -> None:
         await self.raw.xgroup_destroy(key, group)
+
+    async def say(self, channel: str, data: bytes) -> None:
+        await self.raw.execute_command("SPUBLISH", channel, data)
 
     async def due(self) -> dict[str, int]:
         return {m.decode(): int(at) for m, at in await self.raw.zrange(KEYS.due(0), 0, -1, withscores=True)}

@@ -89,6 +89,7 @@ _READS = {
     "read_mail",
     "inspect",
     "ring",
+    "hear",
     "registration",
     "snapshot",
     "changes",

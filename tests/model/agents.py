@@ -146,6 +146,11 @@ class Agents(Scene):
             verdict = "held" if is_held else "lost, the handler is cancelled"
             yield step(f"renew {text}: {verdict}", AT_ONCE, p, ("renew", work, is_held))
         if pending and not work.over:
+            if "hint" not in self.setting.guards:
+                for p in self.may(world, "forged hint"):
+                    p.works.remove(work)
+                    p.blame("a run is given up for a hint that says nothing true")
+                    yield step(f"the run {text} is given up for a forged hint", FAULT, p)
             for p in self.may(world, "agent stops"):
                 self._stop(p, work)
                 yield step(f"the run {text} stops for more than a lease", FAULT, p)

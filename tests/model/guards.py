@@ -73,6 +73,7 @@ GUARDS = (
         "cancel ahead", "a cancel of a round that has not come yet is kept in the record of a lower one", "rounds", 3
     ),
     Guard("sender", "only the sender may cancel", "cancel", 1),
+    Guard("hint", "a hint proves nothing: its holder asks by a renewal before it gives up a run", "cancel", 1),
     Guard("greater", "only a greater round opens again", "rounds", 3),
     Guard("retryable", "only what ended retryable is opened again", "rounds", 1),
     Guard("fresh", "a leg that is opened again has a fresh token as hand", "waiting rounds", 4),

@@ -67,7 +67,8 @@ SCENARIOS = (
         "cancel",
         "cancelled before, while and after it is routed, by its sender and by others",
         _kinds(
-            "cancel, stranger cancels, XADD doubled, another caller, router slow, retryable, agent stops, reply of settle lost"
+            "cancel, stranger cancels, XADD doubled, another caller, router slow, retryable, agent stops, reply of settle lost, "
+            "forged hint"
         ),
         3,
         sends=(Send(), STRANGER),

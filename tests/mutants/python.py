@@ -193,6 +193,27 @@ MUTANTS = (
         "if hold_of(taken)]",
         "unit/delivery/test_inbox.py::test_what_a_server_gives_anew_and_is_held_is_not_taken_twice",
     ),
+    python(
+        "hint, which proves nothing",
+        "delivery/hints",
+        "if hand not in still:",
+        "if hand:",
+        "unit/sdk/test_hints.py::test_a_forged_hint_costs_a_look",
+    ),
+    python(
+        "hint, at a pace",
+        "delivery/hints",
+        "LOOK_EVERY_MS = 25",
+        "LOOK_EVERY_MS = 0",
+        "unit/sdk/test_hints.py::test_a_flood_of_forged_hints_is_asked_about_at_a_pace",
+    ),
+    python(
+        "hint, before its take is known",
+        "delivery/hints",
+        "elif len(self._early) < MAX_EARLY:",
+        "elif not hint.hand:",
+        "unit/delivery/test_hints.py::test_it_is_asked_about_once_it_is_held",
+    ),
     # ---------------------------------------------------------------- callers
     python(
         "callers due",

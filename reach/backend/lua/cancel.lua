@@ -34,10 +34,17 @@ local H = r.head
 if H.tomb then return bury(H.tomb) end
 if H.s ~= sender then return {'denied', 0} end
 if (H.ro or 1) > round then return {'newer', 0} end
+-- Who may have the entry is told that it is gone. It proves nothing and may be lost, and who may not say it cancels all the same.
+local function hint(L)
+  if L.st ~= 'queued' and L.st ~= 'running' then return end
+  redis.pcall('SPUBLISH', P .. 'hint:' .. tostring(L.a), tostring(H.la) .. ':' .. tostring(L.h))
+end
+
 local closed, opens = 0, false
 for l = 0, H.ls - 1 do
   local L = leg(r, l)
   if L and not L.fi then
+    hint(L)
     lapse(r, l, L, 'cancelled', 'cancelled', 'cancelled by its sender')
     closed = closed + 1
   end

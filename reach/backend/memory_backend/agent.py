@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
+from reach.backend.hinting import Hint, read_hint
 from reach.backend.memory_backend import guarding, inboxes, parked, settling, taking
+from reach.backend.memory_backend.channels import Ear
 from reach.backend.memory_backend.side import Side
 from reach.backend.steps import Guard, Parking, Settlement, SettleVerdict, TakeResult
 
@@ -52,6 +54,18 @@ class AgentSide(Side):
             return any(self._behind(key, cursor, 1) for key, cursor in behind.items())
 
         return await self._wait("ring", list(behind), step, block_ms)
+
+    async def hear(self, agent_id: str, block_ms: int) -> list[Hint]:
+        channels = {self._keys.hint(partition, agent_id): partition for partition in range(self.partitions)}
+        ear = self._ears.setdefault(agent_id, Ear())
+        with self._store.lock:
+            self._store.channels.open(ear, channels)
+
+        def step() -> list[Hint]:
+            hints = (read_hint(channels[channel], data) for channel, data in ear.taken() if channel in channels)
+            return [hint for hint in hints if hint is not None]
+
+        return await self._wait("hear", list(channels), step, block_ms)
 
     async def settle(self, partition: int, agent_id: str, settlements: Sequence[Settlement]) -> list[SettleVerdict]:
         return await self._step("settle", lambda: settling.settle(self._partition(partition), agent_id, settlements))

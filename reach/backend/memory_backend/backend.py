@@ -54,6 +54,10 @@ class MemoryBackend(SenderSide, RouterSide, AgentSide, RegistrySide):
 
     async def close(self) -> None:
         self._closed = True
+        with self._store.lock:
+            for ear in self._ears.values():
+                self._store.channels.close(ear)
+        self._ears.clear()
         for waiter in list(self._waiting):
             waiter.wake()
 

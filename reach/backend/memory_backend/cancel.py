@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from reach.backend.hinting import written
 from reach.backend.memory_backend.closing import lapse_leg
 from reach.backend.memory_backend.partition import Partition
 from reach.backend.memory_backend.store import MessageRecord
@@ -25,6 +26,7 @@ def cancel(part: Partition, msg_id: str, sender: str, round_: int, tomb_ms: int)
         return CancelResult("newer")
     open_legs = record.open_legs()
     for number in open_legs:
+        hint_at(part, record, number)
         lapse_leg(part, msg_id, record, number, LegState.CANCELLED, "cancelled", "cancelled by its sender")
     # What ended retryable a greater round would open again, and the send of that round may be on its way.
     ahead = round_ > head.round and any(leg.status == "retryable" for leg in record.legs.values())
@@ -39,6 +41,13 @@ def cancel(part: Partition, msg_id: str, sender: str, round_: int, tomb_ms: int)
     if open_legs:
         return CancelResult("cancelled", len(open_legs))
     return CancelResult("tombstone" if ahead else "ended")
+
+
+def hint_at(part: Partition, record: MessageRecord, number: int) -> None:
+    """Tell who may have the leg's entry that it is gone."""
+    leg = record.legs[number]
+    if leg.state in {LegState.QUEUED, LegState.RUNNING}:
+        part.store.say(part.keys.hint(part.number, leg.agent), written(record.head.lane, leg.hand))
 
 
 def _bury(

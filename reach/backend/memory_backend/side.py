@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from reach.backend.keys import KeySpace
+from reach.backend.memory_backend.channels import Ear
 from reach.backend.memory_backend.partition import Partition
 from reach.backend.memory_backend.store import Store
 from reach.backend.memory_backend.streams import Entry, Group, Stream, parse_id
@@ -28,6 +29,7 @@ class Side:
         self._before_step = before_step
         self._after_step = after_step
         self._waiting: set[Waiter] = set()
+        self._ears: dict[str, Ear] = {}  # by agent
         self._closed = False
         self.partitions = 1
 

@@ -9,6 +9,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from reach.backend.keys import GROUP_AGENT, RedisType
+from reach.backend.memory_backend.channels import Channels
 from reach.backend.memory_backend.streams import Fields, Stream
 from reach.backend.memory_backend.waiting import WaitingRoom
 from reach.clock import Clock, SystemClock
@@ -70,6 +71,7 @@ class Store:
         self.clock: Final = clock or SystemClock()
         self.lock: Final = threading.RLock()
         self.room: Final = WaitingRoom()
+        self.channels: Final = Channels()
         self._values: dict[str, Value] = {}
         self._expires: dict[str, int] = {}
         self._expiry_queue: list[tuple[int, str]] = []
@@ -220,6 +222,11 @@ class Store:
         new_id = found.add(fields, self.now_ms(), entry_id=entry_id, max_entries=max_entries)
         self.room.wake(key)
         return new_id
+
+    def say(self, channel: str, data: bytes) -> None:
+        """SPUBLISH, and wake who listens."""
+        self.channels.say(channel, data)
+        self.room.wake(channel)
 
     def _value(self, key: str) -> Value | None:
         expires = self._expires.get(key)

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from reach.backend.connection import Reply
+from reach.backend.hinting import Hint, read_hint
 from reach.backend.keys import GROUP_AGENT, LANES
 from reach.backend.redis_backend.side import Side
 from reach.backend.redis_backend.streams import text_of
@@ -72,6 +73,12 @@ class AgentSide(Side):
             for lane, cursor in lanes.items()
         }
         return bool(await self._streams.read(behind, 1, block_ms))
+
+    async def hear(self, agent_id: str, block_ms: int) -> list[Hint]:
+        channels = {self._keys.hint(partition, agent_id): partition for partition in range(self.partitions)}
+        heard = await self._link.hear(tuple(channels), block_ms)
+        hints = (read_hint(channels[channel], data) for channel, data in heard if channel in channels)
+        return [hint for hint in hints if hint is not None]
 
     async def settle(self, partition: int, agent_id: str, settlements: Sequence[Settlement]) -> list[SettleVerdict]:
         verdicts: list[SettleVerdict] = []

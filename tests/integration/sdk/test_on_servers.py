@@ -160,7 +160,7 @@ async def test_a_caller_ends_at_its_total_and_a_cancelled_handler_is_stopped(wor
     await wait_until(lambda: sum(len(a.instances[0].runs) for a in world.agents) == 1, what="the start of the handler")
     assert await handle.cancel()
     assert (await handle.receipt(1)).code == "cancelled"
-    await wait_until(lambda: world.cancelled == 2, 7, "the next renewal, which tells the holder")
+    await wait_until(lambda: world.cancelled == 2, 2, "the hint, long before the next renewal")
 
 
 # ---------------------------------------------------------------- outages
