@@ -295,6 +295,11 @@ class Tasks:
             name = task.get_name()  # a kind of task, and of which message
             self._log.error("task failed", of=(name.partition(" ")[0], repr(error)), task=name, exc_info=error)
 
+    async def ended(self) -> None:
+        """Wait until all have ended that run now. Cancelling ends the wait alone."""
+        if self._tasks:
+            await asyncio.wait(tuple(self._tasks))
+
     async def close(self) -> None:
         """Cancel what still runs and wait until it has ended. Twice is once; nothing can be started any more."""
         self._closed = True

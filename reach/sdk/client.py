@@ -169,8 +169,15 @@ class Reach(Sending):
                 await self.backend.close()
             raise
 
+    def forsake(self) -> None:
+        """From now on what is waited for is left alone, also by `close`, as by a process that was killed."""
+        self._exchange.giving_up.forsake()
+
     async def close(self) -> None:
-        """Stop reading, end what is still waited for, disconnect. Twice is once."""
+        """Stop reading, end what is still waited for, disconnect, within about a second where Redis answers. Twice is once.
+
+        What `request`, `ask` and `gather` still wait for is cancelled, unless it has a `key`; what was sent by `send` goes on.
+        """
         try:
             await self._exchange.close()
         finally:  # also where that was cut off: no connection stays

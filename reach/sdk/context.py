@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import weakref
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -11,7 +12,9 @@ from reach.backend.steps import Taken
 from reach.envelope.message import Envelope, Source
 from reach.envelope.records import MAX_BYTES
 from reach.sdk.bodies import BodyError, encode_body
+from reach.sdk.effects import is_in_effect
 from reach.sdk.options import Parent
+from reach.sdk.pending import Pending
 from reach.sdk.sending import Origin, Sending
 from reach.tracing.propagation import TraceContext, make_traceparent, parse_traceparent, span_id_of, trace_of
 
@@ -55,6 +58,7 @@ class Context(Sending):
         self._is_cancelled = is_cancelled
         self.hold_until = hold_until
         self._once = once
+        self._children: weakref.WeakSet[Pending] = weakref.WeakSet()
         self.msg_id: str = envelope.msg_id
         self.key: str = envelope.task
         self.attempt: int = taken.attempt
@@ -132,6 +136,16 @@ class Context(Sending):
             asyncio.CancelledError: The message has gone to another run.
         """
         return await self._once(name, function, args)
+
+    def _opened(self, pending: Pending) -> None:
+        # An effect goes on to its end although its run does not, and with it what it has asked for.
+        if pending.owned and not is_in_effect():
+            self._children.add(pending)
+
+    def give_up(self) -> None:
+        """The run is over without a result: what it asked for and still waits for is cancelled. What is asked for after this is not."""
+        for pending in tuple(self._children):
+            self._origin.exchange.giving_up.begin(pending)
 
     def _parent(self) -> Parent:
         envelope, taken = self._envelope, self._taken

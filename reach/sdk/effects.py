@@ -4,6 +4,7 @@ The guard lies in Redis beside the message. Who has it makes the effect and writ
 """
 
 import asyncio
+import contextvars
 import inspect
 import itertools
 import re
@@ -29,6 +30,14 @@ RENEW_MS = 5_000
 LOOK_MS = 500  # how often a run looks whether another one's effect is over
 MAX_RESULT_BYTES = 64 * 1024
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+_IN_EFFECT: contextvars.ContextVar[bool] = contextvars.ContextVar("in_effect", default=False)
+
+
+def is_in_effect() -> bool:
+    """Whether what runs here belongs to a guarded effect, which goes on although its run is cancelled."""
+    return _IN_EFFECT.get()
 
 
 class _Kept(msgspec.Struct, array_like=True):
@@ -160,6 +169,7 @@ class Effects:
         return stored, problem
 
     async def _call(self, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        _IN_EFFECT.set(True)  # for this task, which is the effect's own, and what it starts
         if is_async(function):
             return await function(*args)
         value = await in_thread(lambda: function(*args), self._hold)

@@ -20,6 +20,7 @@ from reach.envelope.rules import fingerprint, partition_of
 from reach.errors import BackendDenied, BackendError, BackendFull, BackendUnavailable, EnvelopeError, RecordError
 from reach.log import PacedLog, event_log
 from reach.sdk.caller_trail import CallerTrail
+from reach.sdk.giving_up import GivingUp
 from reach.sdk.mailbox import Keeper, Mailbox, Reader
 from reach.sdk.pending import Pending, next_round
 from reach.service import Service, Supervisor, Tasks, pause_ms
@@ -59,6 +60,7 @@ class Exchange:
             backend.record, time_base(clock), node=node, worker=mailbox_id, ask_ms=backend.now_ms
         )
         self.trail = CallerTrail(self.recorder, clock)
+        self.giving_up = GivingUp(backend, clock, rng, self.trail)
         self._log = PacedLog(log, clock)
         self._on_control = on_control
         self._pending: dict[str, list[Pending]] = {}
@@ -81,14 +83,16 @@ class Exchange:
         self._services.start()
 
     async def close(self) -> None:
-        """End what is still waited for, stop reading, write the last hop records. Twice is once."""
+        """End what is still waited for, stop reading, write the last hop records. Cancels what is this client's alone. Twice is once."""
         if self._closed:
             return
         self._closed = True
         for pending in [p for waiting in self._pending.values() for p in waiting]:
+            self.giving_up.begin(pending)
             self._end(pending, "backend.unavailable", "the client was closed")
             self.drop(pending)
         await self._tasks.close()
+        await self.giving_up.close()
         await self._services.stop(drain_ms=0)
         left = await self.recorder.close(RECORDS_LEFT_MS)
         if left:
@@ -142,6 +146,12 @@ class Exchange:
         if not waiting:
             self._pending.pop(pending.msg_id, None)
 
+    def leave(self, pending: Pending) -> None:
+        """Its caller was cancelled: what is the caller's alone is cancelled as well, and nobody waits for that."""
+        if pending.sent:
+            self.giving_up.begin(pending)
+        self.drop(pending)
+
     async def choose_round(self, pending: Pending) -> None:
         """Give a message whose id may have been used before its round: one more than the record's where that has ended retryable.
 
@@ -170,6 +180,7 @@ class Exchange:
                 # Real seconds: what is waited for here is a socket.
                 async with asyncio.timeout(max(left_ms + END_AFTER_MS, 1) / 1000):
                     envelope = await make(max(left_ms, 1))
+                    pending.sent = True
                     await self.backend.submit(
                         pending.partition, lane_of(envelope.priority), self._bytes(pending, envelope)
                     )
@@ -244,8 +255,10 @@ class Exchange:
 
     def _end_late(self, pending: Pending) -> None:
         after_ms = self.clock.monotonic_ms() - pending.started_at_ms
+        if pending.sent:
+            self.giving_up.begin(pending)
         text = "no receipt within the caller's total"
-        if pending.goes_on:
+        if pending.goes_on and not pending.owned:
             text += "; the message goes on, by the deadline of whoever sent it first"
             self._end(pending, "timeout.total", text, waited_ms=after_ms, goes_on=True)
         else:

@@ -1,5 +1,6 @@
 """What `gather` gives back: everybody's receipts, as they come or together."""
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Sequence
 from typing import Any, Generic, TypeVar
 
@@ -18,7 +19,8 @@ MAX_TARGETS = 1_000
 class Group(Generic[T]):
     """The answers to one `gather`. Await it for all of them, or `async for receipt in group` for each as it comes; any number of times.
 
-    The messages are under way as soon as `gather` has returned. Leaving an iteration, or cancelling who waits, ends that wait alone.
+    The messages are under way as soon as `gather` has returned, and leaving an iteration ends that wait alone. Who is cancelled while it
+    waits here, and nobody else does, gives up what is still open: it is cancelled, but for what has a `key`.
     """
 
     def __init__(self, exchange: Exchange, pendings: Sequence[Pending], returns: Any) -> None:
@@ -30,6 +32,7 @@ class Group(Generic[T]):
         self._open = len(self._pendings)
         self._error: BaseException | None = None
         self._waiters = Waiters()
+        self._waiting = 0
         for n, pending in enumerate(self._pendings):
             pending.watch(lambda n=n: self._look(n))  # type: ignore[misc]  # mypy infers no type for a default
             pending.done.add_done_callback(lambda _, n=n: self._ended(n))  # type: ignore[misc]
@@ -39,7 +42,7 @@ class Group(Generic[T]):
         return self.receipts().__await__()
 
     async def receipts(self, timeout: Duration | None = None) -> Receipts[T]:
-        """Wait until every leg has ended: the receipts in the order of the targets, then of the legs. Cancelling is safe.
+        """Wait until every leg has ended: the receipts in the order of the targets, then of the legs. Cancelling gives them up.
 
         Args:
             timeout: How long to wait here; the messages go on. None: until all have ended, which they do by their own deadline.
@@ -62,7 +65,7 @@ class Group(Generic[T]):
                 if over:
                     text = f"{self._open} of {len(self._pendings)} messages have not ended within {ms} ms; they go on"
                     raise Timeout(text, code="wait.over")
-                await self._waiters.wait()
+                await self._news()
         finally:
             if cancel is not None:
                 cancel()
@@ -80,7 +83,19 @@ class Group(Generic[T]):
                 continue
             if not self._under_way:
                 return
+            await self._news()
+
+    async def _news(self) -> None:
+        self._waiting += 1
+        try:
             await self._waiters.wait()
+        except asyncio.CancelledError:
+            if self._waiting == 1:
+                for pending in self._pendings:
+                    self._exchange.giving_up.begin(pending)
+            raise
+        finally:
+            self._waiting -= 1
 
     @property
     def _under_way(self) -> bool:

@@ -71,6 +71,9 @@ class Pending:
         self.counts_from_ms = 0  # total does: when it was sent, or not before
         self.deadline_at_ms = deadline_at_ms
         self.fixed = fixed
+        self.owned = False  # nobody but this caller waits for it, or may ask for it again: giving it up cancels it
+        self.sent = False  # it may have reached Redis
+        self.given_up = False
         self.goes_on = False  # the ledger has a later deadline than this caller
         self.looks = 0  # readings of the record that were asked for and are not done
         self.fingerprint = ""

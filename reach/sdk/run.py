@@ -6,6 +6,7 @@ from typing import Any
 from reach.backend.steps import Taken
 from reach.clock import Cancel
 from reach.envelope.message import Envelope
+from reach.sdk.context import Context
 
 
 class Run:
@@ -15,6 +16,7 @@ class Run:
         "alive_at_ms",
         "answered",
         "busy",
+        "context",
         "envelope",
         "given_up",
         "processing_ms",
@@ -32,6 +34,7 @@ class Run:
         self.started_at_ms = self.alive_at_ms = now_ms
         self.processing_ms = taken.processing_ms
         self.total_at_ms = now_ms + max(taken.total_at_ms - taken.now_ms, 0)
+        self.context: Context | None = None
         self.answered = False
         self.given_up = False
         self.busy: asyncio.Future[Any] | None = None  # a thread that goes on after its run was given up
@@ -44,8 +47,10 @@ class Run:
         return first
 
     def cancel(self) -> None:
-        """Cancel the handler: nobody wants its result any more."""
+        """Cancel the handler, and what it has asked for: nobody wants its result any more."""
         self.given_up = True
+        if self.context is not None:
+            self.context.give_up()
         if self.task is not None:
             self.task.cancel()
 

@@ -259,7 +259,7 @@ class Runs:
         def hold(future: asyncio.Future[Any]) -> None:
             run.busy = future
 
-        return Context(
+        run.context = Context(
             self._origin,
             envelope,
             run.taken,
@@ -272,6 +272,7 @@ class Runs:
                 run.taken, name, function, args, lambda: self.lost(hold_of(run.taken))
             ),
         )
+        return run.context
 
     async def _settle(self, taken: Taken, answer: Answer, wait_ms: int, run: Run | None) -> None:
         self._settling += 1

@@ -174,6 +174,7 @@ class AgentRun:
 
     async def kill(self) -> None:
         """Stop at once and tell nobody, as a process that was killed."""
+        self.client.forsake()
         await self._end()
         await self._stack.aclose()
 

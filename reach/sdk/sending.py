@@ -1,5 +1,6 @@
 """request, ask, send and gather: the same for a client and inside a handler."""
 
+import asyncio
 from collections.abc import Sequence
 from functools import partial
 from typing import Any, Literal, TypeVar, Unpack, overload
@@ -74,6 +75,10 @@ class Sending:
     ) -> Receipt[Any] | Receipts[Any]:
         """Send and wait for the end, which comes by `timeout` + 250 ms whatever Redis does. Never raises for a result.
 
+        A caller that gives up (its task is cancelled, its `timeout` is over, its client closed) cancels what it has started, without being
+        held up by it; inside a handler also one whose run is over. With a `key` the message goes on: others may wait for that piece of
+        business, or ask for it again. `send` and `handle.cancel()` say what else is wanted.
+
         Args:
             target: A pattern (`capability:refund`, `agent_id:x`, `group:g`), or a bare name: an agent's, else a capability.
             body: Anything that JSON can say: Struct, dataclass, TypedDict, pydantic model, dict; a msgspec.Raw goes as it is.
@@ -91,10 +96,13 @@ class Sending:
             BackendError: Redis refuses the command (credentials, ACL); an unreachable Redis is a receipt.
             BackendUnavailable: The client was closed before (`backend.closed`).
         """
-        pending = self._open(target, scope, options)
+        pending = self._open(target, scope, options, owned=True)
         try:
             await self._deliver_or_refuse(pending, target, body, scope, options)
             await pending.wait(self._origin.exchange.clock)
+        except asyncio.CancelledError:
+            self._origin.exchange.leave(pending)
+            raise
         finally:
             self._origin.exchange.drop(pending)
         receipts = receipts_of(pending, returns)
@@ -120,7 +128,8 @@ class Sending:
     ) -> Handle:
         """Send and go on. When this returns, Redis has acknowledged the message: it will end in a receipt per leg.
 
-        Arguments as `request`. Cancelled: the message may have been sent or not; the same `key` finds out.
+        Nothing but `handle.cancel()` ends it before its time: a handle that nobody holds, a client that is closed and a handler whose run
+        is over leave it alone. Arguments as `request`. Cancelled: the message may have been sent or not; the same `key` finds out.
 
         Raises:
             EnvelopeError: It breaks a rule; nothing was sent.
@@ -192,7 +201,8 @@ class Sending:
             options: As `request`.
 
         Returns:
-            The group, whose messages are being sent. It ends by `timeout` + 250 ms whatever Redis does.
+            The group, whose messages are being sent; giving it up cancels them (`Group` says when). It ends by `timeout` + 250 ms
+            whatever Redis does.
 
         Raises:
             ValueError: An option's value is none, no target or too many, or something that gather cannot do.
@@ -202,7 +212,7 @@ class Sending:
         one = isinstance(target, str)
         sends = [(name, options if one else _options_for(name, options)) for name in targets_of(target)]
         scope: Scope = "all" if one else "one"
-        pendings = [self._open(name, scope, own) for name, own in sends]
+        pendings = [self._open(name, scope, own, owned=True) for name, own in sends]
         group: Group[Any] = Group(self._origin.exchange, pendings, returns)
         for n, (name, own) in enumerate(sends):
             delivery = partial(self._deliver_or_refuse, pendings[n], name, body, scope, own)
@@ -211,7 +221,8 @@ class Sending:
 
     # ------------------------------------------------------------ how
 
-    def _open(self, target: str, scope: Scope, options: Options) -> Pending:
+    def _open(self, target: str, scope: Scope, options: Options, *, owned: bool = False) -> Pending:
+        """`owned`: whoever gives it up cancels it, where it has no key by which others know it."""
         unknown = options.keys() - _OPTIONS
         if unknown:
             raise TypeError(f"unknown option {', '.join(sorted(unknown))}; there is: {', '.join(sorted(_OPTIONS))}")
@@ -227,13 +238,19 @@ class Sending:
         else:
             raise ConfigError("key= needs a sender with a name: Reach.connect(..., agent_id=...)")
         total_ms = total_ms_of(options, self._parent(), DEFAULT_TOTAL_MS)
-        return origin.exchange.open(
+        pending = origin.exchange.open(
             msg_id,
             sender=sender_of(origin.source),
             broadcast=scope == "all",
             total_ms=DEFAULT_TOTAL_MS if total_ms is None else total_ms,
             fixed=total_ms is not None,
         )
+        pending.owned = owned and key is None
+        self._opened(pending)
+        return pending
+
+    def _opened(self, pending: Pending) -> None:
+        """It is waited for from now on."""
 
     async def _deliver_or_refuse(
         self, pending: Pending, target: str, body: object, scope: Scope, options: Options

@@ -21,8 +21,8 @@ T = TypeVar("T")
 class SyncReach:
     """`Reach` for programs without an event loop. Safe for many threads; close it, or use it with `with`.
 
-    It lives in a thread of its own. Ctrl-C ends the call that waits, and the message goes on. A process that was forked opens its own;
-    in a thread whose event loop runs (also in a notebook) it refuses, since it would stop that loop: there `Reach` is at home.
+    It lives in a thread of its own. Ctrl-C ends the call that waits, as its cancellation would. A process that was forked opens its own; in
+    a thread whose event loop runs (also in a notebook) it refuses, since it would stop that loop: there `Reach` is at home.
     """
 
     def __init__(self, open_it: Callable[[], AbstractAsyncContextManager[Reach]]) -> None:

@@ -168,6 +168,30 @@ async def cancel_unrouted(world: CrashWorld) -> None:
     await world.until(lambda: call.over, "the answer")
 
 
+async def one_asks_another(world: CrashWorld) -> None:
+    """The handler of a1 waits for a2, where one hangs."""
+    await two_agents(world)
+    body = {"do": "ask", "target": "agent_id:a2", "body": {"do": "hang"}}
+    await _send(world, body, "agent_id:a1", timeout=12)
+    await world.until(lambda: len(world.history.runs) == 2, "the start of both handlers")
+
+
+@flow("client router a1 a2", "cancelled", before=one_asks_another)
+async def cancel_with_a_child(world: CrashWorld) -> None:
+    """What the cancelled handler has asked for is cancelled as well, or ends by its total."""
+    world.do("client", _cancelled(world))
+    await answered(world)
+
+
+@flow("client router a1", "", before=everybody)
+async def give_up(world: CrashWorld) -> None:
+    """A caller that gives up cancels what it has started; where it dies of that, total ends it."""
+    call = world.ask({"do": "hang"}, timeout=12)
+    await world.until(lambda: world.history.runs or call.over, "the start of the handler")
+    call.task.cancel()
+    await answered(world)
+
+
 async def _cancelled(world: CrashWorld) -> object:
     """Cancel, again where nobody answers, and wait for the end."""
     try:
@@ -179,7 +203,7 @@ async def _cancelled(world: CrashWorld) -> object:
 
 @flow("client", "ok backend.unavailable", before=everybody)
 async def close(world: CrashWorld) -> None:
-    """What a client leaves behind goes on, and ends."""
+    """What a client leaves behind is cancelled, or goes on and ends."""
     world.ask({"do": "sleep", "ms": 300})
     process = world.processes["client"]
     await world.until(lambda: world.history.runs or process.dead, "the start of the handler")
