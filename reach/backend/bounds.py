@@ -12,6 +12,13 @@ from reach.errors import IngressFull
 MAX_MAIL = 10_000
 #: How much longer than the record the guard of an effect is kept: a round that opens at the record's end must still find it.
 ONCE_MS = 600_000
+#: A conversation is forgotten so long after the last message that was counted in it.
+CONV_MS = 3_600_000
+#: What is remembered of one conversation: at most so many fields and three more; then only what the last so many steps have written.
+MAX_CONV_FIELDS = 3_000
+CONV_KEPT = 500
+#: Nothing in it counts further than Lua writes numbers: as millionths a cost of a hundred million.
+MOST_SPENT = 99_999_999_999_999
 DAY_MS = 24 * 3_600_000
 #: How long a sender should wait who was told that a door is full.
 FULL_WAIT_MS = 1_000
@@ -42,6 +49,12 @@ SETTINGS: tuple[Setting, ...] = (
         "with so many messages at a door (partition and lane) that no router has taken, senders are told `overloaded`; "
         "senders read it every minute",
     ),
+    Setting(
+        "max_pair_rate",
+        12,
+        "so often a minute one sender may have its turn at one target within a chain of messages that answer one another; 0: no bound",
+    ),
+    Setting("max_same_content", 8, "so often the same content may come again within such a chain; 0: no bound"),
     Setting("max_events", 2_000, "so many batches of hop records are kept in a partition"),
     Setting("events_age_ms", DAY_MS, "hop records older than this go"),
     Setting("max_dead", 10_000, "so many dead letters are kept in a partition"),

@@ -71,7 +71,14 @@ TABLE: tuple[Row, ...] = (
     Row("changes", "reach:{E}:changes", ("stream",), False, "MAXLEN ~ 10000", "scripts"),
     Row("circuit", "reach:{E}:circuit", ("hash",), True, "1 h", "routers"),
     Row("met", "reach:{E}:met:<source>", ("zset",), True, "1 h", "routers"),
-    Row("conv", "reach:{E}:conv:<correlation_id>", ("hash",), True, "1 h", "routers"),
+    Row(
+        "conv",
+        "reach:{E}:conv:<correlation_id>",
+        ("hash",),
+        True,
+        "1 h after its last write; at most 3,003 fields",
+        "routers, agents",
+    ),
     Row("rate", "reach:{E}:rate:<agent_id>", ("hash", "string"), True, "minutes", "routers"),
     Row("secrets", "reach:{E}:secrets", ("hash",), False, "permanent", "admin"),
     Row("control", "reach:{E}:control", ("stream",), False, "entries deleted when handled", "agents"),
@@ -176,6 +183,9 @@ class KeySpace:
 
     def changes(self) -> str:
         return self._env_tag + "changes"
+
+    def conversation(self, correlation_id: str) -> str:
+        return f"{self._env_tag}conv:{correlation_id}"
 
     def control(self) -> str:
         return self._env_tag + "control"

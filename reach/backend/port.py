@@ -22,6 +22,7 @@ from reach.backend.steps import (
     Guard,
     LastBeat,
     MailEntry,
+    Over,
     Parking,
     Plan,
     Record,
@@ -34,6 +35,7 @@ from reach.backend.steps import (
     Snapshot,
     Taken,
     TakeResult,
+    Turn,
     Verdict,
     WorkEntry,
 )
@@ -53,6 +55,7 @@ __all__ = [
     "Hint",
     "LastBeat",
     "MailEntry",
+    "Over",
     "Parking",
     "Plan",
     "Record",
@@ -65,6 +68,7 @@ __all__ = [
     "Snapshot",
     "TakeResult",
     "Taken",
+    "Turn",
     "Verdict",
     "WorkEntry",
 ]
@@ -259,6 +263,19 @@ class Backend(Protocol):
 
     async def once_end(self, partition: int, msg_id: str, name: str, owner: str, value: bytes) -> bool:
         """Write the result of the effect into its guard, or (b"") free it. False: another run has it. Again: the same answer."""
+        ...
+
+    # ---------------------------------------------------------------- conversations
+    async def converse(self, turns: Sequence[Turn], max_pair_rate: int, max_same_content: int) -> list[Over]:
+        """Count messages in their conversations, each once for its rounds; one that is too much of something is not counted. 0: no bound.
+
+        A pair and a content count one more only where the message lies deeper than the last one that counted, the pair within a minute.
+        Again: nothing is over for what is counted.
+        """
+        ...
+
+    async def spend(self, conversation: str, run: str, cost: int, tokens: int) -> bool:
+        """Add what a run has used (cost in millionths) to its conversation. False: counted already, or a conversation without counts."""
         ...
 
     # ---------------------------------------------------------------- registry

@@ -120,6 +120,38 @@ class Record(msgspec.Struct, frozen=True):
     now_ms: int = 0
 
 
+class Turn(msgspec.Struct, frozen=True, kw_only=True):
+    """What a message does in its conversation. Costs are whole millionths.
+
+    Attributes:
+        depth: How many agents are on its path.
+        pair: Stands for its sender and its target; "" = it cannot be a loop.
+        content: Stands for what it says.
+        tokens: What it needs.
+        max_hops: The budget that it carries, as max_cost and max_tokens; None = none.
+    """
+
+    conversation: str
+    msg_id: str
+    round: int = 1
+    in_reply_to: str = ""
+    depth: int = 0
+    pair: str = ""
+    content: str = ""
+    tokens: int = 0
+    max_hops: int | None = None
+    max_cost: int | None = None
+    max_tokens: int | None = None
+
+
+class Over(msgspec.Struct, frozen=True):
+    """What a message would be too much of, and how much of it there is; "" = of nothing: it is counted."""
+
+    what: Literal["", "pair", "content", "hops", "cost", "tokens"] = ""
+    spent: int = 0
+    allowed: int = 0
+
+
 class Guard(msgspec.Struct, frozen=True):
     """What a run is told of the guard of an effect.
 

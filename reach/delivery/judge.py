@@ -63,6 +63,7 @@ class Case(msgspec.Struct):
     decision: Decision | None = None
     tries: int = 0
     replies_to: str = ""
+    over: Finish | None = None  # its conversation has had too much of something: how it ends
     reopened: frozenset[str] = frozenset()  # agents whose inbox was opened for this case
 
     @property
@@ -148,7 +149,8 @@ class Judge:
         except EnvelopeError as error:
             self._refuse(case, _addressed(error, envelope), now_ms)
             return
-        case.choice = choice = decide(message, None, self._by, now_ms, unfit=case.unfit)
+        ended = Choice((case.over,)) if case.over is not None else None
+        case.choice = choice = ended or decide(message, None, self._by, now_ms, unfit=case.unfit)
         raised = rules.limits_of(envelope, policy=timeouts, max_process_ms=choice.max_process_ms)
         told = envelope.target.scope == "all" or envelope.order_key is not None or raised != plain
         confidence = envelope.min_confidence if envelope.min_confidence is not None else policy.min_confidence
@@ -255,6 +257,10 @@ class Judge:
                 jitter=self._rng.uniform(MIN_JITTER, MAX_JITTER),
             )
         return decide(message, leg, self._by, now_ms, retry=retry, unfit=case.unfit)
+
+    def setting(self, name: str, default: int) -> int:
+        """A number from `meta`; the default where there is none."""
+        return self._by.index.setting(name, default)
 
     def asks_for_sender(self, envelope: Envelope) -> bool:
         """Whether it makes a difference whom this message answers: it does where somebody who could get it is on its path."""

@@ -11,6 +11,7 @@ from itertools import islice
 from reach.backend.port import Backend
 from reach.backend.steps import Again, Decision, Plan, Record, RouteResult, Send, WorkEntry
 from reach.clock import Clock, SystemClock
+from reach.delivery.conversations import Conversations
 from reach.delivery.judge import Case, Judge, Reference, read_reference
 from reach.delivery.on_behalf import OnBehalf
 from reach.delivery.trail import Trail
@@ -71,6 +72,7 @@ class Router:
         self._clock: Clock = clock or SystemClock()
         self._log = PacedLog(log, self._clock)
         self._on_behalf = OnBehalf(backend, trail, clock=self._clock)
+        self._conversations = Conversations(backend, judge.setting, clock=self._clock)
         self._wait = Wait()
         self._claim_at_ms = 0
         self._unfinished = True  # a run that has not ended well: entries may be pending to this worker
@@ -218,6 +220,7 @@ class Router:
 
     async def _route(self, partition: int, cases: list[Case]) -> None:
         """Decide and apply, again for what could not be carried out, until every case has its verdict."""
+        await self._conversations.ask(cases)
         while cases:
             started = self._trail.mark()
             kept = [case for case in cases if await self._decide(partition, case)]

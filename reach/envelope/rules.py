@@ -5,6 +5,7 @@ nobody asks again.
 """
 
 import hashlib
+import math
 import re
 import uuid
 import zlib
@@ -268,8 +269,8 @@ def _check_numbers(envelope: Envelope) -> None:
 def _check_not_negative(envelope: Envelope, part: str, value: Needs | Budget) -> None:
     for name in value.__struct_fields__:
         number = getattr(value, name)
-        if isinstance(number, int | float) and number < 0:
-            _bad(envelope, f"{part}.{name}", "below 0")
+        if isinstance(number, int | float) and not 0 <= number < math.inf:
+            _bad(envelope, f"{part}.{name}", "below 0" if number < 0 else "no finite number")
 
 
 def _pattern_problem(text: str) -> str | None:

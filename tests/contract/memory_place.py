@@ -64,6 +64,9 @@ class MemoryPlace:
         self._store.delete(key)
 
     async def spoil(self, key: str) -> None:
+        if key.startswith(KEYS.conversation("")):
+            self._store.put(key, b"not what it should be")
+            return
         hashes = {KEYS.agents(), KEYS.load(), KEYS.meta(), KEYS.routes(), KEYS.types(), KEYS.tick(0)}
         hashes |= {KEYS.share(0, "a1"), KEYS.share(0, "a2")}
         self._store.put(key, b"not what it should be" if key in hashes else Hash({"not": b"what it should be"}))
@@ -79,6 +82,12 @@ class MemoryPlace:
             return -2
         at_ms = self._store.expires_at_ms(key)
         return -1 if at_ms is None else at_ms - self._store.now_ms()
+
+    async def size(self, key: str) -> int:
+        return len(self._store.hash(key) or ())
+
+    async def put_fields(self, key: str, fields: Mapping[str, bytes]) -> None:
+        self._store.make_hash(key).update(fields)
 
     async def append(self, key: str, fields: Mapping[str, bytes], entry_id: str = "*") -> str:
         raw = {name.encode(): value for name, value in fields.items()}

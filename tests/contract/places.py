@@ -75,6 +75,14 @@ class Place(Protocol):
         """As PTTL says it: -1 stays, -2 is not there."""
         ...
 
+    async def size(self, key: str) -> int:
+        """As HLEN says it."""
+        ...
+
+    async def put_fields(self, key: str, fields: Mapping[str, bytes]) -> None:
+        """HSET by hand."""
+        ...
+
     async def append(self, key: str, fields: Mapping[str, bytes], entry_id: str = "*") -> str:
         """XADD by hand."""
         ...
@@ -182,6 +190,8 @@ class RedisPlace:
                 for field, value in (await self.raw.hgetall(key)).items():
                     if name == "tick" or field == b"u":  # of a guard only the end of its lease is a moment
                         await self.raw.hset(key, field, int(value) - ms)
+            case "hash", "conv":
+                await self._age_pairs(key, ms)
             case "string", "m":
                 if packed := _aged(await self.raw.get(key), ms):
                     await self.raw.set(key, packed, keepttl=True)
@@ -197,6 +207,12 @@ class RedisPlace:
         for n, member in enumerate(await self.members(key)):
             if member.startswith("@"):
                 await self.raw.lset(key, n, f"@{int(member[1:]) - ms}")
+
+    async def _age_pairs(self, key: str, ms: int) -> None:
+        for field, value in (await self.raw.hgetall(key)).items():
+            if field.startswith(b"p:"):
+                *others, since_ms = value.split()
+                await self.raw.hset(key, field, b" ".join([*others, b"%d" % (int(since_ms) - ms)]))
 
     async def _age_pending(self, key: str, ms: int) -> None:
         for group in await self.raw.xinfo_groups(key):
@@ -250,6 +266,12 @@ class RedisPlace:
 
     async def ttl_ms(self, key: str) -> int:
         return int(await self.raw.pttl(key))
+
+    async def size(self, key: str) -> int:
+        return int(await self.raw.hlen(key))
+
+    async def put_fields(self, key: str, fields: Mapping[str, bytes]) -> None:
+        await self.raw.hset(key, mapping=dict(fields))
 
     async def append(self, key: str, fields: Mapping[str, bytes], entry_id: str = "*") -> str:
         flat = [part for pair in fields.items() for part in pair]

@@ -2,12 +2,12 @@
 
 from reach.backend import scripts
 from reach.backend.port import Backend
-from reach.backend.steps import Again, Parking, Plan, Refuse, Send, Settlement
+from reach.backend.steps import Again, Over, Parking, Plan, Refuse, Send, Settlement, Turn
 from reach.envelope.ledger import LegState
 from tests.contract.drive import ENVELOPE, head_of, new_id, retryable, success
 
 #: the one that reads and writes keys of the env; everything else lives in a partition
-ENV_STEPS = frozenset({"register", "beat", "leave", "set_meta", "lock"})
+ENV_STEPS = frozenset({"register", "beat", "leave", "set_meta", "lock", "converse", "spend"})
 EVERYWHERE = frozenset({"heal_key", "finish"})
 
 
@@ -90,3 +90,5 @@ async def walk_env(backend: Backend) -> None:
     stored, _ = await backend.registration("a1")
     assert (await backend.register("a1", b"", "", b"", stored)).ok
     assert await backend.changes("0-0", 0)
+    assert await backend.converse([Turn(conversation="c", msg_id="m")], 1, 1) == [Over()]
+    assert await backend.spend("c", "m:0:1:1", 1, 1)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from reach import ids
 from reach.backend.keys import KeySpace
 from reach.backend.memory_backend.agent import AgentSide
+from reach.backend.memory_backend.conversations import ConversationSide
 from reach.backend.memory_backend.partition import bounds
 from reach.backend.memory_backend.registry import RegistrySide
 from reach.backend.memory_backend.router import RouterSide
@@ -15,7 +16,7 @@ from reach.envelope.registration import MAX_PARTITIONS
 from reach.errors import ConfigError
 
 
-class MemoryBackend(SenderSide, RouterSide, AgentSide, RegistrySide):
+class MemoryBackend(SenderSide, RouterSide, AgentSide, ConversationSide, RegistrySide):
     """The port on dicts, for one process. Neither shared with another process nor durable.
 
     Args:

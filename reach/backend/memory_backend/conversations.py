@@ -1,0 +1,22 @@
+"""The side of conversations: what their messages do, and what they have used."""
+
+from collections.abc import Sequence
+
+from reach.backend.memory_backend import conversing
+from reach.backend.memory_backend.side import Side
+from reach.backend.steps import Over, Turn
+
+
+class ConversationSide(Side):
+    """What is counted in a conversation; see `reach.backend.port` for what each method promises."""
+
+    async def converse(self, turns: Sequence[Turn], max_pair_rate: int, max_same_content: int) -> list[Over]:
+        def step() -> list[Over]:
+            keyed = [(self._keys.conversation(turn.conversation), turn) for turn in turns]
+            return [conversing.converse(self._store, key, turn, max_pair_rate, max_same_content) for key, turn in keyed]
+
+        return await self._step("converse", step)
+
+    async def spend(self, conversation: str, run: str, cost: int, tokens: int) -> bool:
+        key = self._keys.conversation(conversation)
+        return await self._step("spend", lambda: conversing.spend(self._store, key, run, cost, tokens))

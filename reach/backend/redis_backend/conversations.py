@@ -1,0 +1,33 @@
+"""The side of conversations: what their messages do, and what they have used."""
+
+from collections.abc import Sequence
+
+from reach.backend.redis_backend.side import Side
+from reach.backend.scripts import script
+from reach.backend.steps import Over, Turn
+
+MAX_TURNS = 100
+
+
+class ConversationSide(Side):
+    """What is counted in a conversation; see `reach.backend.port` for what each method promises."""
+
+    async def converse(self, turns: Sequence[Turn], max_pair_rate: int, max_same_content: int) -> list[Over]:
+        found: list[Over] = []
+        for start in range(0, len(turns), MAX_TURNS):
+            batch = turns[start : start + MAX_TURNS]
+            argv = [argument for turn in batch for argument in _arguments(turn)]
+            counts = (max_pair_rate, max_same_content, len(batch))
+            reply = await self._link.run(script("converse"), self._keys.agents(), *counts, *argv)
+            found += [Over(what.decode(), spent, allowed) for what, spent, allowed in reply]
+        return found
+
+    async def spend(self, conversation: str, run: str, cost: int, tokens: int) -> bool:
+        counted = await self._link.run(script("spend"), self._keys.agents(), conversation, run, cost, tokens)
+        return bool(counted == 1)
+
+
+def _arguments(turn: Turn) -> list[str | int]:
+    budget = [-1 if most is None else most for most in (turn.max_hops, turn.max_cost, turn.max_tokens)]
+    said = (turn.conversation, turn.msg_id, turn.round, turn.in_reply_to, turn.depth, turn.pair, turn.content)
+    return [*said, turn.tokens, *budget]
