@@ -1,6 +1,6 @@
 """reach: a message broker layer for systems of AI agents, on Redis Streams."""
 
-from reach.envelope.message import Envelope
+from reach.envelope.message import Budget, Envelope
 from reach.envelope.receipt import Status
 from reach.errors import (
     BackendDenied,
@@ -35,6 +35,7 @@ __all__ = [
     "BackendError",
     "BackendFull",
     "BackendUnavailable",
+    "Budget",
     "Cancelled",
     "ConfigError",
     "Context",

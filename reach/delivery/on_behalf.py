@@ -3,12 +3,14 @@
 import asyncio
 
 from reach.backend.port import Backend
-from reach.backend.steps import Settlement, WorkEntry
+from reach.backend.steps import Record, Settlement, WorkEntry
 from reach.clock import Clock
 from reach.delivery.answers import read_answer
 from reach.delivery.judge import Reference, read_reference
+from reach.delivery.spending import Spender, Used, beyond_needs, spend, used_by
 from reach.delivery.trail import Trail, conversation_of
-from reach.errors import SERVER_ERRORS, BackendError
+from reach.envelope.codec import decode
+from reach.errors import SERVER_ERRORS, BackendError, EnvelopeError
 from reach.log import PacedLog, event_log
 
 log = event_log("reach.router")
@@ -47,15 +49,26 @@ class OnBehalf:
             self._log.warning("receipt not applied", msg_id=reference.msg_id, error=str(error))
 
     async def _apply(self, partition: int, reference: Reference, data: bytes) -> None:
-        record = await self._backend.inspect(partition, reference.msg_id, reference.leg)
+        answer, wait_ms = read_answer(data)
+        used = used_by(answer)
+        record = await self._backend.inspect(partition, reference.msg_id, reference.leg, envelope=used != Used())
         leg = record.legs.get(reference.leg) if record is not None else None
         if record is None or leg is None or leg.hand != reference.hand or not leg.agent:
             self._log.info("stale receipt", msg_id=reference.msg_id, leg=reference.leg)
             return
-        answer, wait_ms = read_answer(data)
+        run = Spender(conversation_of(record), reference.msg_id, reference.leg, record.head.round, leg.attempt + 1)
+        await spend(self._backend, run, _beyond(used, record), self._log)
         settlement = Settlement(reference.msg_id, reference.leg, reference.hand, answer, wait_ms=wait_ms)
         verdicts = await self._backend.settle(partition, leg.agent, [settlement])
         if verdicts[0] == "done":
             self._trail.settled(partition, reference, leg, answer.code, conversation_of(record))
         else:
             self._log.info("receipt came late", msg_id=reference.msg_id, verdict=verdicts[0])
+
+
+def _beyond(used: Used, record: Record) -> Used:
+    """What it used beyond what its message had said to need; the whole of it where the bytes of the message are lost."""
+    try:
+        return beyond_needs(used, decode(record.envelope, max_bytes=len(record.envelope))) if record.envelope else used
+    except EnvelopeError:
+        return used

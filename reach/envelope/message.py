@@ -87,7 +87,13 @@ class Needs(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbi
 
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """What the whole conversation may spend."""
+    """What the whole conversation may spend; of what is None, any amount. Every handler passes it on, and can only make it smaller.
+
+    Attributes:
+        hops: Messages after the first.
+        cost: The sum of what its runs cost, in the unit of those who answer; once it is reached nothing more is sent.
+        tokens: The sum of what its messages need and of what its runs have used beyond that.
+    """
 
     hops: Int64 | None = None
     cost: float | None = None

@@ -22,7 +22,9 @@ _log = logging.getLogger("reach.handler")
 
 
 class Context(Sending):
-    """The message at hand, and what a handler may do. Sending from here continues the conversation: correlation, path, trace, deadline.
+    """The message at hand, and what a handler may do.
+
+    Sending from here continues the conversation: correlation, path, trace, deadline, budget.
 
     Attributes:
         msg_id: The message's id: the same over all its attempts, so effects can be recognised by it.
@@ -160,4 +162,5 @@ class Context(Sending):
             traceparent=make_traceparent(TraceContext(trace.trace_id, span, trace.flags)),
             tracestate=(sent.state or None) if sent is not None else None,
             remaining_ms=self._remaining_ms(),
+            budget=envelope.budget,
         )

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from reach.envelope.message import MAX_PRIORITY, MIN_PRIORITY
+from reach.sdk.budgets import check_budget
 
 
 def check_text(name: str, value: object, *, optional: bool = False) -> None:
@@ -75,6 +76,7 @@ def check_options(options: Mapping[str, object]) -> None:
         raise ValueError(f"min_confidence is {confidence}: 0 to 1 is wanted")
     if options.get("delay") is not None and options.get("not_before") is not None:
         raise ValueError("delay and not_before are two ways to say the same: one is wanted")
+    check_budget(options.get("budget"))
     headers = options.get("headers")
     if headers is None:
         return

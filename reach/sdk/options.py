@@ -5,8 +5,9 @@ from typing import TypedDict
 
 import msgspec
 
-from reach.envelope.message import Envelope, Payload, Scope, Source, Target, Timeouts, Traces
+from reach.envelope.message import Budget, Envelope, Payload, Scope, Source, Target, Timeouts, Traces
 from reach.sdk.bodies import encode_body
+from reach.sdk.budgets import budget_of
 from reach.sdk.durations import Duration, Moment, maybe_ms, moment_ms, to_ms
 
 
@@ -22,7 +23,9 @@ class Options(TypedDict, total=False):
     min_confidence: 0 to 1: an answer that is less sure is kept, and one other agent is asked; the better of the two ends it, with
     `receipt.partial` where even that is less sure. delay: it is handed over no earlier than so long after now, by the clock of Redis, at
     most seven days; or not_before: no earlier than that moment, an aware datetime or Unix seconds. Every timeout counts from then; until
-    then it can be cancelled as any other. With scope "all" it goes to those who fit when it is sent.
+    then it can be cancelled as any other. With scope "all" it goes to those who fit when it is sent. budget: what the whole conversation
+    may spend, a `Budget` or a mapping of hops, cost and tokens: what comes after it is spent ends as `budget.exceeded`. Handlers pass it
+    on with whatever they send, and can only make it smaller.
     """
 
     type: str
@@ -37,6 +40,7 @@ class Options(TypedDict, total=False):
     min_confidence: float | None
     delay: Duration | None
     not_before: Moment | None
+    budget: Budget | Mapping[str, float] | None
 
 
 class Parent(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,6 +52,7 @@ class Parent(msgspec.Struct, frozen=True, kw_only=True):
     traceparent: str | None
     tracestate: str | None
     remaining_ms: int  # a child must not outlive the one who asks
+    budget: Budget | None = None
 
 
 def is_later(options: Options) -> bool:
@@ -123,6 +128,7 @@ def compose(
         max_attempts=options.get("max_attempts", 6),
         min_confidence=options.get("min_confidence"),
         not_before=not_before,
+        budget=budget_of(options.get("budget"), parent.budget if parent is not None else None),
         headers=dict(options.get("headers") or {}),
     )
     ttl = options.get("ttl")

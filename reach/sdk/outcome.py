@@ -71,17 +71,24 @@ class Result(Generic[T]):
     Args:
         value: The output.
         confidence: How sure the handler is, 0 to 1.
-        cost: What the run cost, in the unit of your choice.
+        cost: What the run cost, in the unit of your choice; conversations with a budget count it to the millionth.
         schema: The name of the output's schema, such as `refund.result.v1`.
+        tokens: How many tokens the run used, for the budget of the conversation; the receipt has it in `details["tokens"]`.
 
     Raises:
-        ValueError: The confidence is not 0 to 1, the cost not a finite number, the schema no name of one.
+        ValueError: The confidence is not 0 to 1, the cost not a finite number, the schema no name of one, tokens no int from 0.
     """
 
-    __slots__ = ("confidence", "cost", "schema", "value")
+    __slots__ = ("confidence", "cost", "schema", "tokens", "value")
 
     def __init__(
-        self, value: T, *, confidence: float | None = None, cost: float | None = None, schema: str | None = None
+        self,
+        value: T,
+        *,
+        confidence: float | None = None,
+        cost: float | None = None,
+        schema: str | None = None,
+        tokens: int | None = None,
     ) -> None:
         if confidence is not None and not 0.0 <= confidence <= 1.0:
             raise ValueError(f"confidence is {confidence!r}, must be 0 to 1")
@@ -89,8 +96,11 @@ class Result(Generic[T]):
             raise ValueError("cost must be a finite number")
         if schema is not None and not is_schema(schema):
             raise ValueError(f"schema is {schema!r:.200}, must be lower-case tokens that end in .v<N>")
+        if tokens is not None and (type(tokens) is not int or not 0 <= tokens < 1 << 63):
+            raise ValueError(f"tokens is {tokens!r:.40}, must be an int from 0")
         self.value = value
         self.confidence = confidence
+        self.tokens = tokens
         self.cost = None if cost is None else float(cost)
         self.schema = schema
 
@@ -118,9 +128,14 @@ def succeeded(value: object, *, host: str, schema: str | None = None, kind: Any 
         schema=result.schema or schema,
         processing_host=host,
         confidence=result.confidence if unfit is None else 0.0,
-        details=None if unfit is None else {"unfit": unfit},
+        details=_told(unfit, result.tokens),
         cost=result.cost,
     )
+
+
+def _told(unfit: str | None, tokens: int | None) -> dict[str, object] | None:
+    told = {"unfit": unfit, "tokens": tokens}
+    return {name: value for name, value in told.items() if value is not None} or None
 
 
 def _unfit(output: bytes, kind: Any) -> str | None:

@@ -12,6 +12,7 @@ from reach.backend.port import Backend
 from reach.backend.steps import Answer, SettleVerdict, Taken
 from reach.clock import Clock
 from reach.delivery.inbox import Hold, Inbox, hold_of
+from reach.delivery.spending import Spender, beyond_needs, has_budget, spend, used_by
 from reach.envelope.codec import decode
 from reach.envelope.ledger import LegState
 from reach.envelope.message import Envelope
@@ -279,10 +280,17 @@ class Runs:
         try:
             if run is not None:
                 self._record("agent.responding", run, answer.code)
+                await self._count(run, answer)
             self._settled(taken, answer, wait_ms, run, await self._inbox.settle(taken, answer, wait_ms=wait_ms))
         finally:
             self._settling -= 1
             self._stir.set()
+
+    async def _count(self, run: Run, answer: Answer) -> None:
+        envelope, taken = run.envelope, run.taken
+        if envelope is not None and has_budget(envelope):
+            spender = Spender(envelope.conversation, taken.msg_id, taken.leg, envelope.round, taken.attempt)
+            await spend(self._backend, spender, beyond_needs(used_by(answer), envelope), self._log)
 
     def _settled(self, taken: Taken, answer: Answer, wait_ms: int, run: Run | None, verdict: SettleVerdict) -> None:
         if verdict != "done":

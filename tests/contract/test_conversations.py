@@ -111,7 +111,7 @@ async def test_counts_end_where_numbers_do(drive: Drive) -> None:
 
 
 async def test_a_pair_is_over_when_it_goes_deeper_too_often_in_a_minute(drive: Drive) -> None:
-    there = {"pair": "a>b", "pairs": 3}
+    there: dict[str, Any] = {"pair": "a>b", "pairs": 3}
     for n, depth in enumerate((1, 3, 5)):
         assert await say(drive, f"m{depth}", content=str(n), depth=depth, **there) == COUNTED
     assert await say(drive, "m7", content="3", depth=7, **there) == Over("pair", 4, 3)
@@ -223,10 +223,8 @@ async def test_what_others_have_written_into_it_stops_nobody(drive: Drive) -> No
         b"9" * 300,
     ]
     for value in junk:
-        await drive.place.put_fields(
-            KEY, {name: value for name in ("n", "c", "t", "k", "m:m1", "m:m0", "p:a>b", "s:x")}
-        )
-        told = {"pair": "a>b", "content": "x", "in_reply_to": "m0", "depth": 1}
+        await drive.place.put_fields(KEY, dict.fromkeys(("n", "c", "t", "k", "m:m1", "m:m0", "p:a>b", "s:x"), value))
+        told: dict[str, Any] = {"pair": "a>b", "content": "x", "in_reply_to": "m0", "depth": 1}
         assert await say(drive, "m1", pairs=1, same=1, max_hops=1, max_cost=1, max_tokens=1, **told) == COUNTED, value
         await drive.place.put_fields(KEY, dict.fromkeys(("k", "c", "t"), value))
         assert await drive.backend.spend(CONV, f"r{len(value)}", 1, 1)

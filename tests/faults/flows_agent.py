@@ -1,8 +1,12 @@
 """What an agent does: register, take, settle, renew, change what it declares, drain, leave."""
 
+import msgspec
+
+from reach.backend.steps import Turn
+from reach.delivery.spending import millionths
 from tests.faults.crash_world import CrashWorld
 from tests.faults.flows import answered, everybody, flow, nobody_works
-from tests.faults.handlers import make_handler
+from tests.faults.handlers import PRICE, make_handler
 
 
 @flow("a1 router", before=nobody_works)
@@ -74,6 +78,21 @@ async def effect(world: CrashWorld) -> None:
     await answered(world)
     gone = sum(process.name == "a1" and (process.dead or process.froze) for process in world.all)
     assert 1 <= len(world.history.effects) <= 1 + gone, f"{len(world.history.effects)} effects"
+
+
+@flow("a1 router client", before=everybody)
+async def spend(world: CrashWorld) -> None:
+    """A conversation with a budget: its message is counted once, and of what its runs cost nothing twice."""
+    world.ask({"do": "pay"}, correlation_id="conv", budget={"hops": 0, "cost": 100.0})
+    await answered(world)
+    probe = Turn(conversation="conv", msg_id="probe")
+    asked = [msgspec.structs.replace(probe, max_hops=0), msgspec.structs.replace(probe, max_cost=0)]
+    hops, cost = await world.stage.eye.converse(asked, 0, 0)
+    assert hops.spent == len(world.history.accepted) <= 1, hops
+    assert cost.spent % millionths(PRICE) == 0, cost
+    assert cost.spent <= millionths(PRICE) * len(world.history.runs), cost
+    if not any(process.dead or process.froze for process in world.all):
+        assert cost.spent == millionths(PRICE), cost
 
 
 async def something_runs_at_a1(world: CrashWorld) -> None:

@@ -4,9 +4,11 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from reach import Context, Reject, Retry
+from reach import Context, Reject, Result, Retry
 from tests.faults.history import History
 from tests.faults.process import Process
+
+PRICE = 0.25
 
 Handler = Callable[[dict[str, Any], Context], Awaitable[Any]]
 MakeHandler = Callable[[Process, History], Handler]
@@ -33,6 +35,8 @@ def make_handler(process: Process, history: History) -> Handler:
                 await ctx.once("book", history.book, ctx.msg_id)
                 if first:
                     raise RuntimeError("after the effect")
+            case "pay":
+                return Result(ctx.attempt, cost=PRICE)
             case "ask":
                 return (await ctx.request(body["target"], body["body"])).code
         return ctx.attempt

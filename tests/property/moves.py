@@ -153,13 +153,29 @@ registry = (
     built("read_control", workers, st.sampled_from((0, 5_000))),
     built("finish_control", st.sampled_from(("", *BOXES[:2]))),
 )
+talks = (
+    built(
+        "converse",
+        often("c1", "c2"),
+        st.lists(st.integers(0, 30), min_size=1, max_size=4).map(tuple),
+        often(1, 2),
+        st.sampled_from((0, 1, 3)),
+    ),
+    built(
+        "spend",
+        often("c1", "c2"),
+        st.sampled_from(("m1:0:1:1", "m1:0:1:2", "m2:0:1:1")),
+        st.sampled_from((0, 400_000)),
+        st.sampled_from((0, 7)),
+    ),
+)
 losses = (
     built(
         "lose",
         st.sampled_from(
             (
                 *("inbox", "entry", "entry", "bytes", "record", "tick", "due", "mailbox"),
-                *("again", "ingress", "agents", "control", "share"),
+                *("again", "ingress", "agents", "control", "share", "conversation"),
             )
         ),
         picks,
@@ -172,7 +188,7 @@ losses = (
         st.sampled_from(
             (
                 *("mailbox", "inbox", "due", "tick", "again", "ingress", "dead", "bytes", "agents", "beats", "load"),
-                *("changes", "control", "routes", "types", "meta", "lock", "share"),
+                *("changes", "control", "routes", "types", "meta", "lock", "share", "conversation"),
             )
         ),
     ),
@@ -314,7 +330,7 @@ nothing: st.SearchStrategy[list[Move]] = st.just([])  # first, so that a failing
 groups = st.one_of(
     nothing,
     *[lives, stories] * 8,
-    *map(_alone, (*[*usual] * 7, *[*odd] * 2, *[*registry] * 2, *losses, *[pauses] * 4)),
+    *map(_alone, (*[*usual] * 7, *[*odd] * 2, *[*registry] * 2, *[*talks] * 3, *losses, *[pauses] * 4)),
 )
 faults: "st.SearchStrategy[Fault]" = st.sampled_from(
     (

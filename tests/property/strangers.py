@@ -1,7 +1,9 @@
 """What else happens in a random walk: the registry and the records, what is lost or spoilt, and what strangers write."""
 
+from collections.abc import Sequence
 from typing import Literal
 
+from reach.backend.steps import Turn
 from tests.contract.places import KEYS
 from tests.property.walker import AGENTS, BOXES, MESSAGES, Walker, msg_id_of
 
@@ -53,6 +55,31 @@ class WholeWalker(Walker):
         if self.controls:
             await self.backend.finish_control(self.controls[-1], box, b'{"notice":"registered"}')
 
+    # ---------------------------------------------------------------- conversations
+
+    async def converse(self, conversation: str, turns: Sequence[int], round_: int, bound: int) -> None:
+        """Messages, each told by a number: how deep it is, what it answers, and what it says."""
+        made = [
+            Turn(
+                conversation=conversation,
+                msg_id=f"m{n}",
+                round=round_,
+                in_reply_to=f"m{n - 1}" if n % 2 else "",
+                depth=n % 4,
+                pair=f"p{n % 2}" if n % 4 else "",
+                content=f"c{n % 3}",
+                tokens=n % 5 * 10,
+                max_hops=None if n % 3 else 6,
+                max_cost=None if n % 2 else 1_500_000,
+                max_tokens=None if n % 5 else 100,
+            )
+            for n in turns
+        ]
+        await self.backend.converse(made, bound, bound)
+
+    async def spend(self, conversation: str, run: str, cost: int, tokens: int) -> None:
+        await self.backend.spend(conversation, run, cost, tokens)
+
     # ---------------------------------------------------------------- records
 
     async def record(self, batch: bytes) -> None:
@@ -86,6 +113,7 @@ class WholeWalker(Walker):
             "agents": KEYS.agents(),
             "control": KEYS.control(),
             "share": KEYS.share(0, agent),
+            "conversation": KEYS.conversation("c1"),
         }
         if what in keys:
             await self.trio.by_hand("delete", keys[what])
@@ -119,6 +147,7 @@ class WholeWalker(Walker):
             "meta": KEYS.meta(),
             "lock": KEYS.lock("opener"),
             "share": KEYS.share(0, AGENTS[0]),
+            "conversation": KEYS.conversation("c1"),
         }
         await self.trio.spoil(keys[what])
 

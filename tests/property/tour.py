@@ -63,6 +63,8 @@ TOUR: tuple[Move, ...] = (
     move("cancel", 3, "s1", 1),
     move("callers_due", 3),
     move("send", "w1", *_sent(3, _DEAD)),
+    move("converse", "c1", (0, 1, 2, 3, 15, 6), 1, 1),
+    move("spend", "c1", "m1:0:1:1", 400_000, 7),
     move("record", b"[]"),
     move("read_records"),
     move("drop_dead", 0),

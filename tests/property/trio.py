@@ -13,7 +13,7 @@ import msgspec
 
 from reach.backend.memory_backend import MemoryBackend, Store
 from reach.backend.port import Backend
-from reach.backend.steps import CancelResult, DueReport, Guard, RegisterResult, RouteResult, TakeResult
+from reach.backend.steps import CancelResult, DueReport, Guard, Over, RegisterResult, RouteResult, TakeResult
 from reach.errors import ReachError
 from tests.contract.memory_place import MemoryPlace
 from tests.contract.places import ENV, KEYS
@@ -226,6 +226,8 @@ def _kinds(answer: object) -> Iterator[str]:
             yield from (f"{event.what} {event.code}".strip() for event in answer.events)
         case TakeResult():
             yield from ["taken"] * len(answer.taken) + ["expired"] * answer.expired + ["gone"] * answer.gone
+        case Over():
+            yield answer.what or "counted"
         case RegisterResult():
             yield "ok" if answer.ok else "refused"
         case ReachError():
