@@ -186,12 +186,8 @@ class RedisPlace:
             case "zset", ("due" | "beats"):
                 for member, _ in await self.raw.zrange(key, 0, -1, withscores=True):
                     await self.raw.zincrby(key, -ms, member)
-            case "hash", ("tick" | "once"):
-                for field, value in (await self.raw.hgetall(key)).items():
-                    if name == "tick" or field == b"u":  # of a guard only the end of its lease is a moment
-                        await self.raw.hset(key, field, int(value) - ms)
-            case "hash", "conv":
-                await self._age_pairs(key, ms)
+            case "hash", ("tick" | "once" | "conv"):
+                await self._age_fields(key, name, ms)
             case "string", "m":
                 if packed := _aged(await self.raw.get(key), ms):
                     await self.raw.set(key, packed, keepttl=True)
@@ -208,11 +204,12 @@ class RedisPlace:
             if member.startswith("@"):
                 await self.raw.lset(key, n, f"@{int(member[1:]) - ms}")
 
-    async def _age_pairs(self, key: str, ms: int) -> None:
+    async def _age_fields(self, key: str, name: str, ms: int) -> None:
         for field, value in (await self.raw.hgetall(key)).items():
-            if field.startswith(b"p:"):
-                *others, since_ms = value.split()
-                await self.raw.hset(key, field, b" ".join([*others, b"%d" % (int(since_ms) - ms)]))
+            *others, moment = value.split() or [b""]
+            # Of a guard only the end of its lease is a moment, of a conversation the last number of a pair.
+            if name == "tick" or (name == "once" and field == b"u") or (name == "conv" and field.startswith(b"p:")):
+                await self.raw.hset(key, field, b" ".join([*others, b"%d" % (int(moment) - ms)]))
 
     async def _age_pending(self, key: str, ms: int) -> None:
         for group in await self.raw.xinfo_groups(key):
