@@ -72,6 +72,10 @@ def with_message(command: edge.Command) -> edge.Command:
             click.option("--key", help="Your own id of this piece of work: a repeat runs nothing."),
             click.option("--priority", type=click.IntRange(1, 10), default=5, show_default=True),
             click.option("--correlation-id", help="The conversation."),
+            click.option(
+                "--order-key",
+                help="Messages of one key and target are handled one at a time, in the order in which they came.",
+            ),
         )
     ):
         command = add(command)

@@ -63,7 +63,7 @@ def check_scope(scope: object) -> None:
 def check_options(options: Mapping[str, object]) -> None:
     """Raises TypeError or ValueError for what an option can never be; what the rules of the envelope forbid is not asked here."""
     check_text("type", options.get("type", ""))
-    for name in ("schema", "key", "correlation_id"):
+    for name in ("schema", "key", "correlation_id", "order_key"):
         check_text(name, options.get(name), optional=True)
     check_whole("max_attempts", options.get("max_attempts", 1))
     priority = options.get("priority", MIN_PRIORITY)

@@ -114,17 +114,27 @@ class Exchange:
 
     # ------------------------------------------------------------ one message
 
-    def open(self, msg_id: str, *, sender: str, broadcast: bool, total_ms: int, fixed: bool = False) -> Pending:
+    def open(
+        self,
+        msg_id: str,
+        *,
+        sender: str,
+        broadcast: bool,
+        total_ms: int,
+        fixed: bool = False,
+        order_key: str | None = None,
+    ) -> Pending:
         """Wait for a message from now on; it ends by total + 250 ms whatever happens. Give it back with `drop`.
 
-        `fixed`: the caller set total, so that neither a slow agent nor an older duplicate can make the wait longer.
+        `fixed`: the caller set total, so that neither a slow agent nor an older duplicate can make the wait longer. `order_key`: it is
+        looked for in its partition.
 
         Raises:
             BackendUnavailable: The client is closed.
         """
         self.check_open()
         now = self.clock.monotonic_ms()
-        partition = partition_of(msg_id, None, self.backend.partitions)
+        partition = partition_of(msg_id, order_key, self.backend.partitions)
         pending = Pending(
             msg_id, partition, sender=sender, broadcast=broadcast, deadline_at_ms=now + total_ms, fixed=fixed
         )

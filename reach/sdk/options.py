@@ -19,6 +19,8 @@ class Options(TypedDict, total=False):
     the caller hears at timeout + 0.25 s, and `details["goes_on"]` says that the message does not end with it. ttl: how long the first
     hand-over may take, 30 s. key: the caller's own id of this piece of work: the same key is the same message, and a repeat runs
     nothing, unless it had ended retryable: then it runs anew, as the next round of the same message. correlation_id: the conversation.
+    order_key: 1 to 256 printable characters: messages of one order_key and target are handled one at a time, in the order in which they are
+    routed; it is part of what a message is, beside `key`. With scope "all" nothing is ordered.
     priority: 1 to 10, 5. max_attempts: one run and so many less one retries, 6. headers: text to text, carried untouched.
     min_confidence: 0 to 1: an answer that is less sure is kept, and one other agent is asked; the better of the two ends it, with
     `receipt.partial` where even that is less sure. delay: it is handed over no earlier than so long after now, by the clock of Redis, at
@@ -34,6 +36,7 @@ class Options(TypedDict, total=False):
     ttl: Duration | None
     key: str | None
     correlation_id: str | None
+    order_key: str | None
     priority: int
     max_attempts: int
     headers: Mapping[str, str] | None
@@ -120,6 +123,7 @@ def compose(
         source=source,
         target=Target(pattern=pattern, scope=scope),
         correlation_id=options.get("correlation_id"),
+        order_key=options.get("order_key"),
         priority=options.get("priority", 5),
         payload=Payload(schema=schema) if body is None else Payload(schema=schema, body=encode_body(body)),
         reply_to=reply_to,

@@ -81,6 +81,7 @@ class Pending:
         self.correlation_id = ""
         self.traceparent: str | None = None
         self.accepted = False
+        self.routed = False  # a router has seen it: in its order line it has its place
         self.round = 1
         self.receipts: dict[int, ReceiptRecord] = {}
         self.legs = 0 if broadcast else 1  # how many there are; 0: not known yet
@@ -107,6 +108,7 @@ class Pending:
         round_, legs, total_ms = fields.get("round"), fields.get("legs"), fields.get("total_ms")
         if self.done.done():
             return 0
+        self.routed = True
         if isinstance(round_, int):
             self.round = round_
             self.receipts = {leg: r for leg, r in self.receipts.items() if r.round >= round_}
@@ -137,6 +139,9 @@ class Pending:
             return  # somebody else's message: ours was or will be answered as a conflict
         if self.broadcast and not self.legs:
             self.legs = record.head.legs
+        if record.head.round >= self.round:
+            self.routed = True
+            self._tell()
         for data in record.receipts.values():
             self.take_receipt(read(data))
         self._finish_if_whole()
@@ -227,6 +232,11 @@ class Pending:
     async def news(self) -> None:
         """Wait for the next notice, receipt or the end."""
         await self._waiters.wait()
+
+    async def placed(self) -> None:
+        """Wait until a router has seen it, or it has ended, which it does by its own deadline. Cancelling is safe."""
+        while not (self.routed or self.done.done()):
+            await self.news()
 
     async def wait(self, clock: Clock, ms: int | None = None) -> bool:
         """Wait for the end, at most `ms`. Cancelling ends the wait alone. False: not yet."""

@@ -10,7 +10,7 @@ from opentelemetry import trace
 from reach.envelope.message import Envelope, Scope, Source
 from reach.envelope.rules import DEFAULT_TOTAL_MS, business_msg_id, check_fields, sender_of
 from reach.errors import BackendUnavailable, ConfigError, EnvelopeError
-from reach.ids import new_msg_id
+from reach.ids import is_printable, new_msg_id
 from reach.sdk.declared import check_options, check_scope, check_text
 from reach.sdk.exchange import Exchange
 from reach.sdk.gathering import Group, check_wanted, targets_of
@@ -84,8 +84,8 @@ class Sending:
             body: Anything that JSON can say: Struct, dataclass, TypedDict, pydantic model, dict; a msgspec.Raw goes as it is.
             returns: What the output is read as.
             scope: "one" of the agents that fit, or "all" of them: then a receipt per leg.
-            options: type, schema, timeout, ttl, key, correlation_id, priority, max_attempts, headers,
-                min_confidence, delay, not_before, budget: see `Options`.
+            options: type, schema, timeout, ttl, key, correlation_id, order_key, priority, max_attempts,
+                headers, min_confidence, delay, not_before, budget: see `Options`.
 
         Returns:
             The receipt: also for what was refused, timed out, or could not be sent.
@@ -128,6 +128,9 @@ class Sending:
     ) -> Handle:
         """Send and go on. When this returns, Redis has acknowledged the message: it will end in a receipt per leg.
 
+        With an order_key it returns when a router has given it its place in the line, or it has ended, at the latest by `timeout` + 250 ms:
+        sends that were awaited one after the other are handled in that order.
+
         Nothing but `handle.cancel()` ends it before its time: a handle that nobody holds, a client that is closed and a handler whose run
         is over leave it alone. Arguments as `request`. Cancelled: the message may have been sent or not; the same `key` finds out.
 
@@ -151,6 +154,8 @@ class Sending:
             if receipt.code == "overloaded":
                 receipt.raise_for_status()
             raise BackendUnavailable(receipt.error_message or "", details={"msg_id": pending.msg_id})
+        if options.get("order_key") is not None:
+            await pending.placed()
         left_ms = pending.deadline_at_ms - exchange.clock.monotonic_ms()
         return Handle(exchange, pending, max(left_ms, 1))
 
@@ -238,12 +243,15 @@ class Sending:
         else:
             raise ConfigError("key= needs a sender with a name: Reach.connect(..., agent_id=...)")
         total_ms = total_ms_of(options, self._parent(), DEFAULT_TOTAL_MS)
+        order_key = options.get("order_key")
         pending = origin.exchange.open(
             msg_id,
             sender=sender_of(origin.source),
             broadcast=scope == "all",
             total_ms=DEFAULT_TOTAL_MS if total_ms is None else total_ms,
             fixed=total_ms is not None,
+            # One that breaks a rule is in no partition: it is refused before it is sent.
+            order_key=order_key if order_key is not None and is_printable(order_key) else None,
         )
         pending.owned = owned and key is None
         self._opened(pending)

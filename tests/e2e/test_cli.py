@@ -78,6 +78,9 @@ async def test_request_prints_the_output_or_the_receipt(place: str, tmp_path: Pa
     done = await call(place, "request", "refund", "-", "--key", "order 17", "-o", "json", stdin=b'"from stdin"')
     assert (json.loads(done.stdout)["msg_id"], json.loads(done.stdout)["stored"]) == (first["msg_id"], True)
 
+    done = await call(place, "request", "echo", "in a line", "--order-key", "order 17")
+    assert done.stdout == b"in a line\n"
+
     done = await call(place, "request", "echo", "just a text", "--delay", "0.5")
     assert done.stdout == b"just a text\n"
 
@@ -98,6 +101,8 @@ async def test_a_failure_is_told_on_stderr_and_by_the_status(place: str) -> None
     ):
         assert (await call(place, *arguments)).returncode == 2
     assert (await call(place, "request", "refund", "--priority", "11")).returncode == 2
+    done = await call(place, "send", "refund", "--order-key", "")
+    assert (done.returncode, b"order_key" in done.stderr) == (2, True)
 
 
 async def test_send_prints_the_id_and_the_events_tell_its_way(place: str) -> None:

@@ -67,6 +67,8 @@ def test_the_calls_are_those_of_reach(reach: SyncReach) -> None:
         reach.ask("agent_id:nobody", timeout=0.1)
     (leg,) = reach.request("capability:refund", Order("ORD-3"), returns=Refund, scope="all")
     assert leg.output == Refund("ORD-3")
+    handle = reach.send("refund", Order("ORD-5"), order_key="k")
+    assert handle.receipt(5, returns=Refund).output == Refund("ORD-5")
     first, again = (reach.request("refund", Order("ORD-4"), key="k") for _ in range(2))
     assert (first.msg_id, again.stored) == (again.msg_id, True)
     with pytest.raises(TypeError):
