@@ -6,8 +6,8 @@ import click
 
 from reach.backend import open_backend
 from reach.cli import edge
+from reach.registry.routes import read_index
 from reach.routing.agents import Agent
-from reach.routing.index import CapabilityIndex
 
 
 @click.command()
@@ -29,15 +29,10 @@ async def _found(url: str, env: str) -> list[dict[str, Any]]:
     backend = open_backend(url, env=env)
     try:
         await backend.open()
-        snapshot = await backend.snapshot()
-        now_ms, beats = await backend.last_beats(0)
+        index, now_ms = await read_index(backend)
         await edge.complain_if_nobody_serves(backend, url, env)
     finally:
         await backend.close()
-    index = CapabilityIndex()
-    index.load(snapshot.agents, snapshot.routes, snapshot.types, snapshot.meta)
-    for last in beats:
-        index.beat(last.agent_id, last.instance_id, last.at_ms, last.beat)
     since_ms = index.alive_since_ms(now_ms)
     return [_facts(agent, since_ms, now_ms) for _, agent in sorted(index.agents.items())]
 

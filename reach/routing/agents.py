@@ -12,6 +12,7 @@ from reach.routing.pattern import Term
 SUSPECT_MS = 15_000
 #: Busy agents stay in the draw with this share of their weight.
 BUSY_SHARE = 0.2
+FOREVER_MS = 1 << 62
 
 AgentState = Literal["ready", "busy", "not_ready", "draining", "silent"]
 _RANK: dict[AgentState, int] = {"ready": 0, "busy": 1, "not_ready": 2, "draining": 3, "silent": 4}
@@ -24,10 +25,42 @@ class Instance(msgspec.Struct):
     beat: Beat
 
 
+class History(msgspec.Struct, frozen=True):
+    """How an agent does, over its live, working instances.
+
+    Attributes:
+        at_ms: The newest of the beats that say so.
+        oldest_ms: The oldest of them.
+        slots: How many messages they can run at once.
+        inflight: How many of those are taken.
+        busy: All of them are.
+        success_rate: The mean; None: nobody has answered anything yet.
+        avg_response_ms: The same.
+    """
+
+    at_ms: int
+    oldest_ms: int
+    slots: int
+    inflight: float
+    busy: bool
+    success_rate: float | None
+    avg_response_ms: float | None
+
+
 class Agent:
     """A registered agent. Mutable: beats come and go; a new declaration makes a new Agent that keeps the instances."""
 
-    __slots__ = ("accepts", "agent_id", "capabilities", "declared", "groups", "instances", "max_process_ms", "zone")
+    __slots__ = (
+        "_history",
+        "accepts",
+        "agent_id",
+        "capabilities",
+        "declared",
+        "groups",
+        "instances",
+        "max_process_ms",
+        "zone",
+    )
 
     def __init__(self, declared: Registration, instances: dict[str, Instance] | None = None) -> None:
         self.declared = declared
@@ -38,14 +71,22 @@ class Agent:
         self.max_process_ms = {item.name: item.max_process_ms for item in declared.capabilities if item.max_process_ms}
         self.accepts = _merge(declared.accepts)
         self.instances: dict[str, Instance] = {} if instances is None else instances
+        self._history: History | None = None
 
     def beat(self, instance_id: str, at_ms: int, beat: Beat) -> None:
         """Note a beat; one that is older than what is known changes nothing."""
+        self._history = None
         known = self.instances.get(instance_id)
         if known is None:
             self.instances[instance_id] = Instance(at_ms, beat)
         elif at_ms >= known.at_ms:
             known.at_ms, known.beat = at_ms, beat
+
+    def forget(self, *instance_ids: str) -> None:
+        """They are gone."""
+        self._history = None
+        for instance_id in instance_ids:
+            self.instances.pop(instance_id, None)
 
     # These are asked for every candidate of every message: plain loops, since most agents have one instance.
     def last_beat_ms(self) -> int:
@@ -79,6 +120,31 @@ class Agent:
             if instance.beat.state in {"ready", "busy"}
         )
 
+    def history(self, since_ms: int) -> History:
+        """How it does, as its instances have last told. The same until the next beat, or until one of those has become silent."""
+        known = self._history
+        if known is None or known.oldest_ms < since_ms:
+            known = self._history = self._summed(since_ms)
+        return known
+
+    def _summed(self, since_ms: int) -> History:
+        newest_ms, oldest_ms, slots, inflight, busy = 0, FOREVER_MS, 0, 0.0, True
+        rates: list[float] = []
+        times: list[float] = []
+        for instance in self.instances.values():
+            beat = instance.beat
+            if instance.at_ms < since_ms or beat.state not in {"ready", "busy"}:
+                continue
+            newest_ms, oldest_ms = max(newest_ms, instance.at_ms), min(oldest_ms, instance.at_ms)
+            busy = busy and beat.state == "busy"
+            slots += self.declared.concurrency
+            inflight += self.declared.concurrency * min(max(beat.load, 0.0), 100.0) / 100
+            if beat.success_rate is not None:
+                rates.append(beat.success_rate)
+            if beat.avg_response_ms is not None:
+                times.append(max(beat.avg_response_ms, 0.0))
+        return History(newest_ms, oldest_ms, max(slots, 1), inflight, busy, _mean(rates), _mean(times))
+
     def partitions(self, since_ms: int) -> int:
         """How many partitions its instances read; the latest beat knows better than the registration."""
         most = 0
@@ -92,6 +158,10 @@ class Agent:
         """How long it may work at most on one of these capabilities, as declared; 0 = it declares nothing."""
         asked = [ms for name, ms in self.max_process_ms.items() if any(term.matches(name) for term in terms)]
         return max(asked, default=self.declared.max_process_ms or 0)
+
+
+def _mean(known: list[float]) -> float | None:
+    return sum(known) / len(known) if known else None
 
 
 def _merge(accepts: tuple[Accept, ...]) -> dict[str, frozenset[str] | None]:

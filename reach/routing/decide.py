@@ -30,7 +30,7 @@ from reach.routing.steps import (
     Step,
     Why,
 )
-from reach.routing.strategies import STRATEGIES, Memory, strategy_for
+from reach.routing.strategies import STRATEGIES, Memory, Picked, strategy_for
 
 MAX_FANOUT = 1_000
 #: However much `max_fanout` in meta allows: one step writes all legs of a message, and holds up everybody while it does.
@@ -43,6 +43,7 @@ SETTLING_RECHECK_MS = 500
 #: What is offered and fits nobody ends so long before total (a tenth of it where it is short): the caller then hears why, not only
 #: that time is up. What nobody offers is waited for through all of network_ms.
 AHEAD_MS = 500
+NOBODY = Picked(())
 
 
 class Chooser(msgspec.Struct, frozen=True, kw_only=True):
@@ -125,8 +126,9 @@ def _one(message: Message, leg: Leg | None, by: Chooser, view: View, *, elsewher
             return _end(_last(leg), _why("", sifted))
         return _nobody(message, leg, sifted, view)
     strategy = strategy_for("one", view.policy.strategy)
-    chosen = STRATEGIES[strategy](fits, message, view, by.memory, by.rng)
-    return _choice([Deliver(chosen[0].agent_id)], _terms(message, by), chosen, _why(strategy, sifted, chosen))
+    picked = STRATEGIES[strategy](fits, message, view, by.memory, by.rng)
+    agent_id = picked.chosen[0].agent_id
+    return _choice([Deliver(agent_id)], _terms(message, by), picked.chosen, _why(strategy, sifted, fits, picked))
 
 
 def _fan_out(message: Message, by: Chooser, view: View) -> Choice:
@@ -141,13 +143,14 @@ def _fan_out(message: Message, by: Chooser, view: View) -> Choice:
             Finish("target.too_many", text, {"matched": len(sifted.fits), "max_fanout": most}), _why("", sifted)
         )
     strategy = strategy_for("all", view.policy.strategy)
-    chosen = STRATEGIES[strategy](sifted.fits, message, view, by.memory, by.rng)
+    picked = STRATEGIES[strategy](sifted.fits, message, view, by.memory, by.rng)
+    chosen = picked.chosen
     able = {agent.agent_id for agent in sift(chosen, message, view, ABLE, preferences=()).fits}
     steps = [
         Deliver(agent.agent_id) if agent.agent_id in able else Delay(FIRST_RECHECK_MS, agent.agent_id)
         for agent in chosen
     ]
-    return _choice(steps, _terms(message, by), chosen, _why(strategy, sifted, chosen))
+    return _choice(steps, _terms(message, by), chosen, _why(strategy, sifted, sifted.fits, picked))
 
 
 def _put_off(choice: Choice, until: Delay) -> Choice:
@@ -169,7 +172,9 @@ def _same(message: Message, leg: Leg, by: Chooser, view: View) -> Choice:
     sifted = sift((agent,), message, view)
     if not sifted.fits:
         return _nobody(message, leg, sifted, view)
-    return _choice([Deliver(agent.agent_id)], _terms(message, by), [agent], _why("direct", sifted, [agent]))
+    return _choice(
+        [Deliver(agent.agent_id)], _terms(message, by), [agent], _why("direct", sifted, sifted.fits, Picked([agent]))
+    )
 
 
 def _move(message: Message, leg: Leg, by: Chooser, view: View) -> Choice:
@@ -190,10 +195,9 @@ def _move(message: Message, leg: Leg, by: Chooser, view: View) -> Choice:
     if not fits:
         return Choice((Stay(),), _why("", sifted))
     strategy = strategy_for("one", view.policy.strategy)
-    chosen = STRATEGIES[strategy](fits, message, view, by.memory, by.rng)
-    return _choice(
-        [Move(chosen[0].agent_id, free=not is_read)], _terms(message, by), chosen, _why(strategy, sifted, chosen)
-    )
+    picked = STRATEGIES[strategy](fits, message, view, by.memory, by.rng)
+    move = Move(picked.chosen[0].agent_id, free=not is_read)
+    return _choice([move], _terms(message, by), picked.chosen, _why(strategy, sifted, fits, picked))
 
 
 def _nobody(message: Message, leg: Leg | None, sifted: Sifted, view: View) -> Choice:
@@ -255,13 +259,14 @@ def _reasons(sifted: Sifted) -> dict[str, Any]:
     return {"reasons": told, "candidates": len(sifted.refused)}
 
 
-def _why(strategy: str, sifted: Sifted, chosen: Sequence[Agent] = ()) -> Why:
+def _why(strategy: str, sifted: Sifted, fits: Sequence[Agent] = (), picked: Picked = NOBODY) -> Why:
     counts = {"matched": len(sifted.fits) + len(sifted.refused), "fit": len(sifted.fits)}
     for seen in sifted.refused:
         counts[seen.filter] = counts.get(seen.filter, 0) + 1
-    names = tuple(agent.agent_id for agent in chosen[:MAX_TOLD])
-    others = [Seen(agent.agent_id) for agent in sifted.fits[: 2 * MAX_TOLD] if agent.agent_id not in names]
-    told = [*map(Seen, names), *others, *sifted.refused][:MAX_TOLD]
+    names = tuple(agent.agent_id for agent in picked.chosen[:MAX_TOLD])
+    scores = {agent.agent_id: score for agent, score in zip(fits, picked.scores, strict=False)}
+    others = [agent.agent_id for agent in sifted.fits[: 2 * MAX_TOLD] if agent.agent_id not in names]
+    told = [*(Seen(name, score=scores.get(name)) for name in (*names, *others)), *sifted.refused][:MAX_TOLD]
     return Why(strategy, tuple(told), counts, names)
 
 

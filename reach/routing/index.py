@@ -145,7 +145,7 @@ class CapabilityIndex:
     def forget_beats(self) -> None:
         """Drop every beat: the clock of the backend went back, so that the old ones would hide the new ones."""
         for agent in self.agents.values():
-            agent.instances.clear()
+            agent.forget(*agent.instances)
 
     def forget_silent(self, now_ms: int) -> int:
         """Drop the instances that have been silent for a minute; says how many. Their agents stay until they are told to be gone."""
@@ -154,8 +154,7 @@ class CapabilityIndex:
             before_ms = min(before_ms, self.floor_ms)
         for agent in self.agents.values():
             silent = [key for key, instance in agent.instances.items() if instance.at_ms < before_ms]
-            for key in silent:
-                del agent.instances[key]
+            agent.forget(*silent)
             dropped += len(silent)
         return dropped
 
@@ -217,7 +216,7 @@ class CapabilityIndex:
         if not slash:
             self._remove(agent_id)
         elif agent_id in self.agents:
-            self.agents[agent_id].instances.pop(instance_id, None)
+            self.agents[agent_id].forget(instance_id)
 
     def _remove(self, agent_id: str) -> None:
         agent = self.agents.pop(agent_id, None)

@@ -10,6 +10,9 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     """A message to be decided about. Moments by the clock of the backend, durations in ms.
 
     Attributes:
+        tier: The tier that it needs, as text; None = any.
+        order_key: "" = none.
+        conversation: Which it belongs to.
         hops: The agents it has been through; none of them gets it again.
         replies_to: The sender of the message that it answers, "" = it answers none; a loop back to it is none.
         start_at_ms: What every timeout counts from: accepted, or not_before where that is later.
@@ -25,6 +28,9 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     env: str = "dev"
     partition: int = 0
     zone: str | None = None
+    tier: str | None = None
+    order_key: str = ""
+    conversation: str = ""
     hops: frozenset[str] = frozenset()
     replies_to: str = ""
     start_at_ms: int
@@ -53,6 +59,9 @@ def message_of(
         env=env,
         partition=partition,
         zone=envelope.source.zone,
+        tier=None if envelope.needs is None or envelope.needs.tier is None else str(envelope.needs.tier),
+        order_key=envelope.order_key or "",
+        conversation=envelope.conversation,
         hops=frozenset(envelope.traces.previous_hops),
         replies_to=replies_to,
         start_at_ms=start_at_ms,

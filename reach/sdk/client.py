@@ -14,6 +14,7 @@ from reach.envelope.message import Source
 from reach.envelope.receipt import Notice
 from reach.errors import ConfigError
 from reach.log import event_log
+from reach.registry.routes import Routes
 from reach.sdk.declared import check_text
 from reach.sdk.embedded import MemoryPlace, shared_place
 from reach.sdk.exchange import Exchange
@@ -218,6 +219,11 @@ class Reach(Sending):
     def dead_letters(self) -> DeadLetters:
         """What reach has given up in this env: list, find, requeue, purge."""
         return DeadLetters(self.backend)
+
+    @property
+    def routes(self) -> Routes:
+        """The policies of this env: list, set, remove, and test where a message would go."""
+        return Routes(self.backend, self._place.rng)
 
     @property
     def outstanding(self) -> int:

@@ -68,7 +68,7 @@ def refund_agent(
 
 
 def test_every_python_block_is_run_here() -> None:
-    known = ("Reach.embedded(agent)", "SyncReach.connect(", "# refund_agent.py", "# cheapest.py", "backend.set_meta(")
+    known = ("Reach.embedded(agent)", "SyncReach.connect(", "# refund_agent.py", "# cheapest.py")
     assert [part for part in known for _ in [block(part)]] == list(known)
     assert len(blocks(PAGE, "python")) == len(known)
 
@@ -97,8 +97,9 @@ def test_the_agent_answers_the_commands_and_the_program_without_a_loop(server: P
     assert run_text(block("SyncReach.connect("), server.url).splitlines()[-1] == "success"
 
 
-def test_the_policy_is_written_as_the_page_says(server: PrivateServer, client: Wire) -> None:
-    run_text(block("backend.set_meta("), server.url)
+def test_the_policy_is_set_as_the_page_says(server: PrivateServer, client: Wire) -> None:
+    (chosen,) = [command for command in commands(PAGE) if command.startswith("reach routes set")]
+    assert reach(*shlex.split(chosen)[1:], REACH_REDIS_URL=server.url).returncode == 0
     assert client("HGET", f"{E}routes", "capability:refund") == b'{"strategy": "round_robin"}'
     assert "round_robin" in STRATEGIES
 
@@ -112,7 +113,7 @@ def test_the_strategy_of_the_page_keeps_the_contract(tmp_path: Path, monkeypatch
     found = (
         test_strategies.agents(2, cost=2.0) + test_strategies.agents(3, cost=1.0)[2:] + test_strategies.agents(4)[3:]
     )
-    chosen = STRATEGIES["cheapest"](found, message(), test_strategies.view(), Memory(), Random(1))
+    chosen = STRATEGIES["cheapest"](found, message(), test_strategies.view(), Memory(), Random(1)).chosen
     assert [agent.agent_id for agent in chosen] == ["a2"]
 
 

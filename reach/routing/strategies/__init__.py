@@ -1,19 +1,22 @@
 """How one, or all, of those who fit are chosen. A new strategy is a file here and a line in STRATEGIES."""
 
 from reach.envelope.message import Scope
-from reach.routing.strategies import broadcast_all, direct, round_robin, weighted_random
-from reach.routing.strategies.port import Memory, Strategy
+from reach.routing.strategies import broadcast_all, direct, round_robin, score, sticky, tiered, weighted_random
+from reach.routing.strategies.port import Memory, Picked, Strategy
 
 STRATEGIES: dict[str, Strategy] = {
     "broadcast_all": broadcast_all.select,
     "direct": direct.select,
     "round_robin": round_robin.select,
+    "score": score.select,
+    "sticky": sticky.select,
+    "tiered": tiered.select,
     "weighted_random": weighted_random.select,
 }
 
-DEFAULTS: dict[Scope, str] = {"one": "weighted_random", "all": "broadcast_all"}
+DEFAULTS: dict[Scope, str] = {"one": "score", "all": "broadcast_all"}
 
-__all__ = ["DEFAULTS", "STRATEGIES", "Memory", "Strategy", "strategy_for"]
+__all__ = ["DEFAULTS", "STRATEGIES", "Memory", "Picked", "Strategy", "strategy_for"]
 
 
 def strategy_for(scope: Scope, wanted: str | None) -> str:

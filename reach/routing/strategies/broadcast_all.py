@@ -6,9 +6,9 @@ from random import Random
 from reach.routing.agents import Agent
 from reach.routing.filters import View
 from reach.routing.message import Message
-from reach.routing.strategies.port import Memory
+from reach.routing.strategies.port import Memory, Picked
 
 
-def select(candidates: Sequence[Agent], message: Message, view: View, memory: Memory, rng: Random) -> Sequence[Agent]:  # noqa: ARG001
+def select(candidates: Sequence[Agent], message: Message, view: View, memory: Memory, rng: Random) -> Picked:  # noqa: ARG001
     """All of them."""
-    return candidates
+    return Picked(candidates)

@@ -1,0 +1,67 @@
+"""How full an agent is between two beats: what its beat said, what was sent since, and what it must have done meanwhile. Pure.
+
+A beat is up to six seconds old when it is used, and an agent that was idle then has been chosen by everybody since. So what it has is
+carried on: each message that is sent adds one, and what runs ends at the pace at which the agent answers.
+"""
+
+import math
+from collections import deque
+
+from reach.routing.agents import History
+
+#: The sends of so long before are remembered: a beat is heard no later than that.
+LATE_MS = 8_000
+MAX_SENDS = 256
+
+
+class Level:
+    """What one agent has. Moments by the clock of the backend."""
+
+    __slots__ = ("_answers_ms", "_at_ms", "_beat_at_ms", "_level", "_sends", "_slots")
+
+    def __init__(self) -> None:
+        self._level = 0.0
+        self._at_ms = self._beat_at_ms = 0
+        self._slots = 1
+        self._answers_ms = 1.0
+        self._sends: deque[int] = deque(maxlen=MAX_SENDS)
+
+    def hear(self, history: History, answers_ms: float) -> None:
+        """A beat says how many run: less than its slots, and nothing waits; all of them, and what waited before may wait still."""
+        if history.at_ms <= self._beat_at_ms:
+            return
+        self._answers_ms, self._slots = max(answers_ms, 1.0), max(history.slots, 1)
+        full = history.inflight >= history.slots
+        before, until_ms = self._level, self._at_ms
+        self._level, self._at_ms, self._beat_at_ms = float(history.inflight), history.at_ms, history.at_ms
+        for sent_ms in self._sends:
+            if sent_ms > history.at_ms:
+                self.drain(sent_ms)
+                self._level += 1
+        if full and until_ms:
+            self.drain(until_ms)
+            self._level = max(self._level, before)
+
+    def send(self, now_ms: int) -> None:
+        """One more."""
+        self.drain(now_ms)
+        self._level += 1
+        while self._sends and self._sends[0] < now_ms - LATE_MS:
+            self._sends.popleft()
+        self._sends.append(now_ms)
+
+    def drain(self, now_ms: int) -> float:
+        """Carry on to this moment: all slots work while something waits, then ever fewer."""
+        left_ms = now_ms - self._at_ms
+        if left_ms <= 0:
+            return self._level
+        self._at_ms = now_ms
+        waits = self._level - self._slots
+        if waits > 0:
+            busy_ms = waits * self._answers_ms / self._slots
+            if busy_ms >= left_ms:
+                self._level -= left_ms * self._slots / self._answers_ms
+                return self._level
+            self._level, left_ms = float(self._slots), left_ms - int(busy_ms)
+        self._level *= math.exp(-left_ms / self._answers_ms)
+        return self._level

@@ -1,0 +1,67 @@
+"""score: drawn in proportion to how well each does: weight x free share x success x speed, by beats and by what this router sent since.
+
+The worked example: load 30 with 99 % success against load 10 with 95 %, equal times, gives shares of 0.448 and 0.552.
+"""
+
+from collections.abc import Sequence
+from random import Random
+from statistics import median
+
+import msgspec
+
+from reach.routing.agents import BUSY_SHARE, Agent, History
+from reach.routing.filters import View
+from reach.routing.message import Message
+from reach.routing.strategies.port import Memory, Picked
+from reach.routing.strategies.weighted_random import declared_weight, draw
+
+#: Nobody is ever quite out of the draw: who is never asked can never show that it is well again.
+FLOOR = 0.01
+#: Of peers none of which has answered anything yet.
+UNKNOWN_SUCCESS, UNKNOWN_MS = 1.0, 1_000.0
+
+
+def select(candidates: Sequence[Agent], message: Message, view: View, memory: Memory, rng: Random) -> Picked:  # noqa: ARG001
+    """One, by chance, in proportion to its score."""
+    if len(candidates) == 1:
+        return Picked(candidates)
+    found = scores(candidates, view, memory)
+    chosen = draw(candidates, found, rng)
+    memory.note_sent(chosen.agent_id, view.now_ms)
+    return Picked([chosen], found)
+
+
+def scores(candidates: Sequence[Agent], view: View, memory: Memory) -> list[float]:
+    """The score of each. A newcomer, which has no history, is taken for the median of its peers."""
+    told = [agent.history(view.alive_since_ms) for agent in candidates]
+    if any(one.success_rate is None or one.avg_response_ms is None for one in told):
+        told = _with_newcomers(told)
+    found: list[float] = []
+    room = False
+    for agent, one in zip(candidates, told, strict=True):
+        own_ms = one.avg_response_ms or 0.0
+        level = memory.level(agent.agent_id, one, view.now_ms, own_ms)
+        own = declared_weight(agent, view) * (BUSY_SHARE if one.busy else 1.0)
+        well = (1 - level / one.slots) * (one.success_rate or 0.0) / (1 + own_ms / 1000)
+        if level <= one.slots - 1:
+            if not room:  # nobody waits behind others while somebody could begin
+                room, found = True, [0.0] * len(found)
+            found.append(own * max(well, FLOOR))
+        else:  # of those without a free slot: the longer what waits there, the less
+            found.append(0.0 if room else own * max(well, FLOOR / max(1 + level - one.slots, 1)))
+    return found
+
+
+def _with_newcomers(told: Sequence[History]) -> list[History]:
+    success = [one.success_rate for one in told if one.success_rate is not None]
+    answers_ms = [one.avg_response_ms for one in told if one.avg_response_ms is not None]
+    usual = median(success) if success else UNKNOWN_SUCCESS
+    usual_ms = median(answers_ms) if answers_ms else UNKNOWN_MS
+    return [
+        msgspec.structs.replace(
+            one,
+            success_rate=usual if one.success_rate is None else one.success_rate,
+            avg_response_ms=usual_ms if one.avg_response_ms is None else one.avg_response_ms,
+        )
+        for one in told
+    ]

@@ -1,0 +1,65 @@
+"""`reach routes` from outside."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from reach import Agent
+from reach.backend.private_server import PrivateServer
+from tests.e2e.conftest import StartWorker
+from tests.e2e.processes import reach
+
+pytestmark = pytest.mark.processes
+
+
+def run(server: PrivateServer, *arguments: str) -> tuple[int, str, str]:
+    done = reach("routes", *arguments, REACH_REDIS_URL=server.url)
+    return done.returncode, done.stdout.decode(), done.stderr.decode()
+
+
+def test_a_policy_comes_and_goes(server: PrivateServer, tmp_path: Path) -> None:
+    status, out, talk = run(server, "ls")
+    assert (status, out) == (0, "")
+    assert "no policies" in talk
+    path = tmp_path / "policy.json"
+    path.write_text('{"strategy": "tiered", "tiers": ["small", "large"]}')
+    assert run(server, "set", "capability:refund", f"@{path}")[0] == 0
+    (route,) = json.loads(run(server, "ls", "-o", "json")[1])
+    assert route == {"pattern": "capability:refund", "policy": json.loads(path.read_text()), "problem": None}
+    assert "capability:refund" in run(server, "ls")[1]
+    assert run(server, "rm", "capability:refund")[0] == 0
+    assert run(server, "rm", "capability:refund")[0] == 1
+
+
+def test_all_that_is_wrong_is_told_and_nothing_is_set(server: PrivateServer) -> None:
+    status, _, talk = run(server, "set", "refund", '{"strategy": "best", "speed": 1, "zone": "near"}')
+    assert status == 78
+    assert all(word in talk for word in ("pattern", "strategy", "speed", "zone", "round_robin"))
+    assert run(server, "ls")[1] == ""
+    assert run(server, "set", "capability:refund", "@/nowhere/policy.json")[0] == 2
+    assert run(server, "test", "refund")[0] == 2
+
+
+async def test_a_trial_shows_who_gets_it_and_why(server: PrivateServer, start_worker: StartWorker) -> None:
+    import asyncio
+
+    start_worker().wait_ready()
+    agent = Agent("refunds")
+
+    @agent.capability("refund", description="gives money back")
+    async def refund(body: object) -> object:
+        return body
+
+    async with agent.running(url=server.url):
+        status, out, _ = await asyncio.to_thread(run, server, "test", "intent:my money back")
+        assert status == 0
+        assert "goes to refunds" in out
+        assert "it means capability:refund" in out
+        told = json.loads((await asyncio.to_thread(run, server, "test", "capability:refund", "-o", "json"))[1])
+        assert (told["chosen"], told["strategy"], told["code"]) == (["refunds"], "score", None)
+        status, out, _ = await asyncio.to_thread(run, server, "test", "agent_id:refunds", "--hop", "refunds")
+        assert status == 1
+        assert "loop.detected" in out
+        assert "previous_hops" in out
+        assert (await asyncio.to_thread(run, server, "test", "capability:none"))[0] == 1
