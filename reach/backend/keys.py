@@ -79,7 +79,7 @@ TABLE: tuple[Row, ...] = (
         "1 h after its last write; at most 3,003 fields",
         "routers, agents",
     ),
-    Row("rate", "reach:{E}:rate:<agent_id>", ("hash", "string"), True, "minutes", "routers"),
+    Row("rate", "reach:{E}:rate:<agent_id>", ("hash",), True, "until it is full, at least a minute", "routers"),
     Row("secrets", "reach:{E}:secrets", ("hash",), False, "permanent", "admin"),
     Row("control", "reach:{E}:control", ("stream",), False, "entries deleted when handled", "agents"),
     Row("probe", "reach:{E}:probe:<agent_id>", ("string",), True, "seconds", "routers"),
@@ -189,6 +189,9 @@ class KeySpace:
 
     def control(self) -> str:
         return self._env_tag + "control"
+
+    def rate(self, agent_id: str) -> str:
+        return f"{self._env_tag}rate:{agent_id}"
 
     def lock(self, service: str) -> str:
         return f"{self._env_tag}lock:{service}"

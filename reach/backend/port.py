@@ -39,6 +39,7 @@ from reach.backend.steps import (
     Verdict,
     WorkEntry,
 )
+from reach.envelope.registration import Rate
 
 __all__ = [
     "Again",
@@ -343,6 +344,13 @@ class Backend(Protocol):
 
     async def set_meta(self, kind: Literal["meta", "routes", "types"], name: str, value: bytes | None) -> None:
         """Admin: write or remove (None) one setting, policy or type, and tell it through `changes`."""
+        ...
+
+    async def spend_rate(self, agent_id: str, rate: Rate, tokens: int, *, back: bool = False) -> int:
+        """Take one message and so many tokens from the agent's bucket: 0, or in how many ms it will have them (nothing was taken).
+
+        A bucket holds what may be spent in a minute, and fills evenly. `back`: give them back, since nothing came of it. Again: once more.
+        """
         ...
 
     async def lock(self, service: str, owner: str, ttl_ms: int) -> bool:

@@ -19,7 +19,7 @@ from reach.envelope import rules
 from reach.envelope.codec import DEFAULT_MAX_BYTES, decode
 from reach.envelope.ledger import Head, Leg, LegState, ends_at_ms
 from reach.envelope.message import Envelope, Timeouts, lane_of
-from reach.envelope.registration import RoutePolicy
+from reach.envelope.registration import Rate, RoutePolicy
 from reach.envelope.salvage import salvage
 from reach.errors import EnvelopeError
 from reach.routing.decide import Chooser, decide
@@ -59,6 +59,8 @@ class Case(msgspec.Struct):
     record: Record | None = None
     reference: Reference | None = None
     unfit: dict[str, Unfit] = {}
+    limited: dict[str, int] = {}  # agents over their rate limit -> in how many ms they may have it
+    paid: dict[str, Rate] = {}  # agents whose rate limit has been charged for it
     choice: Choice | None = None
     decision: Decision | None = None
     tries: int = 0
@@ -150,7 +152,7 @@ class Judge:
             self._refuse(case, _addressed(error, envelope), now_ms)
             return
         ended = Choice((case.over,)) if case.over is not None else None
-        case.choice = choice = ended or decide(message, None, self._by, now_ms, unfit=case.unfit)
+        case.choice = choice = ended or decide(message, None, self._by, now_ms, unfit=case.unfit, limited=case.limited)
         raised = rules.limits_of(envelope, policy=timeouts, max_process_ms=choice.max_process_ms)
         told = envelope.target.scope == "all" or envelope.order_key is not None or raised != plain
         confidence = envelope.min_confidence if envelope.min_confidence is not None else policy.min_confidence
@@ -256,7 +258,7 @@ class Judge:
                 now_ms=now_ms,
                 jitter=self._rng.uniform(MIN_JITTER, MAX_JITTER),
             )
-        return decide(message, leg, self._by, now_ms, retry=retry, unfit=case.unfit)
+        return decide(message, leg, self._by, now_ms, retry=retry, unfit=case.unfit, limited=case.limited)
 
     def setting(self, name: str, default: int) -> int:
         """A number from `meta`; the default where there is none."""

@@ -14,6 +14,7 @@ from reach.clock import Clock, SystemClock
 from reach.delivery.conversations import Conversations
 from reach.delivery.judge import Case, Judge, Reference, read_reference
 from reach.delivery.on_behalf import OnBehalf
+from reach.delivery.rates import Rates
 from reach.delivery.trail import Trail
 from reach.envelope.rules import partition_of
 from reach.errors import SERVER_ERRORS, BackendError, BackendUnavailable
@@ -53,6 +54,7 @@ class Router:
         *,
         worker: str,
         partitions: Sequence[int],
+        rates: Rates,
         now_ms: Callable[[], int],
         ready: Callable[[], Awaitable[None]] | None = None,
         on_wait: Callable[[int], None] | None = None,
@@ -66,7 +68,7 @@ class Router:
         self._worker = worker
         self._partitions = tuple(partitions)
         self._now_ms, self._ready, self._on_wait = now_ms, ready, on_wait
-        self._reopen, self._catch_up = reopen, catch_up
+        self._reopen, self._catch_up, self._rates = reopen, catch_up, rates
         self._max_batch = min(max(max_batch, 1), MAX_BATCH)
         self._block_ms = block_ms
         self._clock: Clock = clock or SystemClock()
@@ -236,7 +238,9 @@ class Router:
                         _note_unfit(case, result)
                     case.tries += 1
                     cases.append(case)
-                elif result.verdict == "error":
+                    continue
+                await self._rates.close(case, result)
+                if result.verdict == "error":
                     await self._bury(partition, case, result.error)
                 elif result.verdict == "done":
                     self._trail.routed(case, result, mark, decided_us)
@@ -261,6 +265,15 @@ class Router:
         """Give a case its decision. False: it needs none any more."""
         if case.refused is not None:
             return True
+        self._rates.begin(case)
+        while await self._choose(partition, case):
+            if await self._rates.pay(case):  # else one agent more is over its limit, and another choice is made
+                self._rates.put_off(case)
+                return True
+        await self._rates.close(case, None)
+        return False
+
+    async def _choose(self, partition: int, case: Case) -> bool:
         if case.tries >= 2 * MAX_TRIES:
             # Somebody else changes it under our hands every time: it stays pending, and is claimed when it has lain for a while.
             self._log.warning("let lie", entry=case.entry.id, stream=case.entry.stream)

@@ -23,6 +23,7 @@ from reach.envelope.registration import (
     ControlEntry,
     ControlOp,
     Problem,
+    RateLimit,
     Registration,
     RoutePolicy,
     StoredRegistration,
@@ -275,6 +276,10 @@ def _field(kind: Any, data: bytes, at: str, problems: _Problems) -> Any:
             problems.add(Problem("registration.bad_field", at, f"more than {MAX_CAPABILITIES}"))
             return ()
         return tuple(_by_field(inner, item, f"{at}[{i}].", problems) for i, item in enumerate(items))
+    if kind == float | RateLimit | None and data[:1] == b"{":
+        before = len(problems.first)
+        limit = _by_field(RateLimit, msgspec.json.decode(data, type=dict[str, msgspec.Raw]), f"{at}.", problems)
+        return limit if len(problems.first) == before else None  # what is wrong with it is said once
     return msgspec.json.decode(data, type=kind)
 
 

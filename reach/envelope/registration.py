@@ -1,7 +1,7 @@
 """The other stored records: who is there, how it is, and how a pattern is routed (PROTOCOL, sections 6 and 13)."""
 
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 
@@ -20,6 +20,8 @@ MAX_PARTITIONS = 16_384
 MAX_CONCURRENCY = 1_000_000
 #: Weights, costs and rates are summed and multiplied by every router: far below where a sum becomes infinite.
 MAX_AMOUNT = 1_000_000.0
+#: Slower than a message in 100 minutes is not slow but stopped; more tokens a minute than this are no bound.
+LEAST_RATE, MAX_TOKENS = 0.01, 1_000_000_000
 Amount = Annotated[float, msgspec.Meta(ge=0.0, le=MAX_AMOUNT)]
 
 
@@ -42,6 +44,29 @@ class Accept(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     schemas: tuple[str, ...] = ()
 
 
+class RateLimit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What an agent takes in a minute: messages, tokens (`needs.context_tokens` of each message), or both."""
+
+    messages: float | None = None
+    tokens: Int64 | None = None
+
+
+class Rate(NamedTuple):
+    """A rate limit as it is reckoned with, whole numbers a minute; 0 = any number."""
+
+    messages: int  # thousandths of a message
+    tokens: int
+
+
+def rate_of(limit: float | RateLimit | None) -> Rate | None:
+    """The limit of a registration; None: there is none."""
+    if limit is None:
+        return None
+    told = limit if isinstance(limit, RateLimit) else RateLimit(messages=limit)
+    # Who wrote it may have asked nobody.
+    return Rate(round(min(max(told.messages or 0, 0), MAX_AMOUNT) * 1_000), min(max(told.tokens or 0, 0), MAX_TOKENS))
+
+
 DEFAULT_ACCEPTS = (Accept(type="request"), Accept(type="event"))
 
 
@@ -62,7 +87,7 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     weight: float = 1.0
     cost: float | None = None
     tier: str | Int64 | None = None
-    rate_limit: float | None = None
+    rate_limit: float | RateLimit | None = None
     endpoint: str | None = None
     adapter: str | None = None
     token: str | None = None
@@ -210,8 +235,19 @@ def _numbers(registration: Registration) -> Iterator[_Finding]:
         ("max_process_ms", MAX_TIMEOUT_MS),
     ):
         yield field, _outside(getattr(registration, field), 1, most), f"not 1 to {most}"
-    for field in ("weight", "cost", "rate_limit"):
+    for field in ("weight", "cost"):
         yield field, _outside(getattr(registration, field), 0, MAX_AMOUNT), f"not 0 to {MAX_AMOUNT:.0f}"
+    yield from _rate(registration.rate_limit)
+
+
+def _rate(limit: float | RateLimit | None) -> Iterator[_Finding]:
+    many = f"not {LEAST_RATE} to {MAX_AMOUNT:.0f} messages a minute"
+    if not isinstance(limit, RateLimit):
+        yield "rate_limit", _outside(limit, LEAST_RATE, MAX_AMOUNT), many
+        return
+    yield "rate_limit", limit.messages is None and limit.tokens is None, "says neither messages nor tokens"
+    yield "rate_limit.messages", _outside(limit.messages, LEAST_RATE, MAX_AMOUNT), many
+    yield "rate_limit.tokens", _outside(limit.tokens, 1, MAX_TOKENS), f"not 1 to {MAX_TOKENS} tokens a minute"
 
 
 def _outside(number: float | None, least: float, most: float) -> bool:

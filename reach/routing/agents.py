@@ -5,7 +5,7 @@ from typing import Literal
 
 import msgspec
 
-from reach.envelope.registration import Accept, Beat, Registration
+from reach.envelope.registration import Accept, Beat, Registration, rate_of
 from reach.routing.pattern import Term
 
 #: Three missed beats of 5 s: nothing new is sent to an instance that has been silent for so long.
@@ -59,6 +59,7 @@ class Agent:
         "groups",
         "instances",
         "max_process_ms",
+        "rate",
         "zone",
     )
 
@@ -66,6 +67,7 @@ class Agent:
         self.declared = declared
         self.agent_id = declared.agent_id
         self.zone = declared.zone
+        self.rate = rate_of(declared.rate_limit)
         self.groups = frozenset(declared.groups)
         self.capabilities = frozenset(capability.name for capability in declared.capabilities)
         self.max_process_ms = {item.name: item.max_process_ms for item in declared.capabilities if item.max_process_ms}
@@ -144,6 +146,12 @@ class Agent:
             if beat.avg_response_ms is not None:
                 times.append(max(beat.avg_response_ms, 0.0))
         return History(newest_ms, oldest_ms, max(slots, 1), inflight, busy, _mean(rates), _mean(times))
+
+    def context_left(self, since_ms: int) -> int | None:
+        """The most tokens that a live instance says it has left; None: one of them does not say."""
+        told = [instance.beat.context_left for instance in self.alive(since_ms)]
+        known = [left for left in told if left is not None]
+        return max(known) if known and len(known) == len(told) else None
 
     def partitions(self, since_ms: int) -> int:
         """How many partitions its instances read; the latest beat knows better than the registration."""

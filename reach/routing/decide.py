@@ -62,6 +62,7 @@ def decide(
     *,
     retry: Comeback = AT_ONCE,
     unfit: Mapping[str, Unfit] | None = None,
+    limited: Mapping[str, int] | None = None,
 ) -> Choice:
     """Choose the next step of a leg, or of all legs of a message that comes for the first time (`leg` None).
 
@@ -72,6 +73,7 @@ def decide(
         now_ms: The moment, by the clock of the backend.
         retry: What the rules of retrying say to a leg that came back; asked for by nobody else.
         unfit: Agents whose inbox `route` has just found full or gone.
+        limited: Agents over their rate limit, and in how many ms they may have this message.
     """
     since_ms = by.index.alive_since_ms(now_ms)
     tried = frozenset(leg.tried) if leg is not None else frozenset[str]()
@@ -83,6 +85,7 @@ def decide(
         policy=policy,
         tried=tried,
         unfit=unfit or {},
+        limited=limited or {},
     )
     if leg is not None and leg.state is LegState.QUEUED:
         return _move(message, leg, by, view)
@@ -145,9 +148,12 @@ def _fan_out(message: Message, by: Chooser, view: View) -> Choice:
     strategy = strategy_for("all", view.policy.strategy)
     picked = STRATEGIES[strategy](sifted.fits, message, view, by.memory, by.rng)
     chosen = picked.chosen
+    longest_ms = max(_last_look_ms(message) - view.now_ms, FIRST_RECHECK_MS)
     able = {agent.agent_id for agent in sift(chosen, message, view, ABLE, preferences=()).fits}
     steps = [
-        Deliver(agent.agent_id) if agent.agent_id in able else Delay(FIRST_RECHECK_MS, agent.agent_id)
+        Deliver(agent.agent_id)
+        if agent.agent_id in able
+        else Delay(min(view.limited.get(agent.agent_id, FIRST_RECHECK_MS), longest_ms), agent.agent_id)
         for agent in chosen
     ]
     return _choice(steps, _terms(message, by), chosen, _why(strategy, sifted, sifted.fits, picked))
@@ -212,6 +218,9 @@ def _nobody(message: Message, leg: Leg | None, sifted: Sifted, view: View) -> Ch
     if crowded and view.policy.on_full == "reject" and not was_with_somebody:
         text = "every inbox is full" if "full" in crowded else "this sender fills its share of every inbox"
         return _end(Finish("overloaded", text, _reasons(sifted), retry_after_ms=1_000), why)
+    over = _over_rate(message, leg, sifted, view)
+    if over is not None:
+        return Choice((over,), why)
     network_at_ms, last_ms = message.start_at_ms + message.network_ms, _last_look_ms(message)
     end_ms = last_ms
     # To end as not found is final: while agents come back only total may end it.
@@ -234,6 +243,25 @@ def _nobody(message: Message, leg: Leg | None, sifted: Sifted, view: View) -> Ch
     if message.pattern.kind == "intent":
         text = f"no capability is described as what this asks for: {message.pattern.name[:200]}"
     return _end(Finish("route.not_found", text, {"pattern": message.pattern.text[:200]}), why)
+
+
+def _over_rate(message: Message, leg: Leg | None, sifted: Sifted, view: View) -> Step | None:
+    """Where only rate limits stand between a leg and its agents: it waits for the first that may have it, as far as its time allows."""
+    able = {name for name, _ in ABLE}
+    held = [seen.agent for seen in sifted.refused if seen.filter in able]
+    waits = [view.limited[agent] for agent in held if agent in view.limited and agent not in view.unfit]
+    if not waits or len(waits) < len(held):
+        return None
+    wait_ms, last_ms = min(waits), _last_look_ms(message)
+    if leg is None or not leg.handed:
+        last_ms = min(last_ms, message.first_at_ms)
+    is_new = leg is None or not (leg.agent or leg.core)
+    if view.now_ms + wait_ms < last_ms and not (is_new and view.policy.on_full == "reject"):
+        return Delay(wait_ms, leg.agent if leg is not None and message.scope == "all" else "")
+    if leg is not None and leg.core:
+        return _last(leg)
+    text = f"everybody is over the rate limit for {wait_ms / 1000:.1f} s"
+    return Finish("overloaded", text, _reasons(sifted), retry_after_ms=wait_ms)
 
 
 def _last(leg: Leg, *, dead: bool = False) -> Finish:

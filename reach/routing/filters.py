@@ -28,6 +28,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
         alive_since_ms: Who has not beaten since then is suspect.
         tried: The agents that this leg has already been with.
         unfit: Agents whose inbox `route` has just found full or gone.
+        limited: Agents over their rate limit, and in how many ms they may have this message.
         settling_until_ms: Until then agents are coming back after the registry was lost; 0 = nothing was lost.
     """
 
@@ -37,6 +38,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     policy: RoutePolicy = RoutePolicy()
     tried: frozenset[str] = frozenset()
     unfit: Mapping[str, Unfit] = {}
+    limited: Mapping[str, int] = {}
 
     @property
     def settling(self) -> bool:
@@ -105,10 +107,16 @@ def loop(agent: Agent, message: Message, _: View) -> str | None:
     return "is among previous_hops"
 
 
-def capacity(agent: Agent, _: Message, view: View) -> str | None:
-    """Has room, as far as the last step has told."""
+def capacity(agent: Agent, message: Message, view: View) -> str | None:
+    """Has room, as far as the last step has told; in its inbox, its context, its rate limit."""
     found = view.unfit.get(agent.agent_id)
-    return _WORDS[found] if found else None
+    if found:
+        return _WORDS[found]
+    left = agent.context_left(view.alive_since_ms) if message.context_tokens else None
+    if left is not None and left < message.context_tokens:
+        return f"has {left} tokens of context left, {message.context_tokens} are needed"
+    wait_ms = view.limited.get(agent.agent_id)
+    return f"its rate limit is used up for {wait_ms / 1000:.1f} s" if wait_ms is not None else None
 
 
 def ready(agent: Agent, _: Message, view: View) -> str | None:

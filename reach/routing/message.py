@@ -13,6 +13,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
         tier: The tier that it needs, as text; None = any.
         order_key: "" = none.
         conversation: Which it belongs to.
+        context_tokens: So much room it needs in the context of its agent; 0 = it says nothing.
         hops: The agents it has been through; none of them gets it again.
         replies_to: The sender of the message that it answers, "" = it answers none; a loop back to it is none.
         start_at_ms: What every timeout counts from: accepted, or not_before where that is later.
@@ -31,6 +32,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     tier: str | None = None
     order_key: str = ""
     conversation: str = ""
+    context_tokens: int = 0
     hops: frozenset[str] = frozenset()
     replies_to: str = ""
     start_at_ms: int
@@ -62,6 +64,7 @@ def message_of(
         tier=None if envelope.needs is None or envelope.needs.tier is None else str(envelope.needs.tier),
         order_key=envelope.order_key or "",
         conversation=envelope.conversation,
+        context_tokens=(envelope.needs.context_tokens or 0) if envelope.needs is not None else 0,
         hops=frozenset(envelope.traces.previous_hops),
         replies_to=replies_to,
         start_at_ms=start_at_ms,

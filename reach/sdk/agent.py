@@ -1,7 +1,7 @@
 """An agent: handlers, what is declared of them, and the process that runs them."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Self, TypeVar
 
@@ -20,6 +20,7 @@ from reach.sdk.declared import (
     check_text,
     check_texts,
     check_whole,
+    declared_rate,
 )
 from reach.sdk.durations import Duration, maybe_ms, to_ms
 from reach.sdk.embedded import shared_place
@@ -53,9 +54,11 @@ class Agent:
         max_process: How long a run may take between two signs of life, seconds or timedelta. One that takes longer is cancelled
             (`timeout.processing`, retried); where it is more than 15 s, it raises the default timeouts of callers.
         weight: Its share where agents are drawn by weight.
-        tier: For tiered routing. This version stores it and acts on it no more than on cost and rate_limit.
+        tier: For tiered routing. This version stores it and acts on it no more than on cost.
         cost: Of one message, in the unit of your choice.
-        rate_limit: Messages per second.
+        rate_limit: How many messages it takes in a minute, over all its processes: a number, or `{"messages": ..., "tokens": ...}` with one
+            of them or both, where a message costs the `needs["context_tokens"]` that its sender gives. So many at once, after a quiet
+            minute; then they come evenly. What is over it goes to another agent, waits, or ends `overloaded`.
         endpoint: Where else it can be reached, for people.
         token: Where the env demands one.
 
@@ -77,7 +80,7 @@ class Agent:
         weight: float = 1,
         tier: str | int | None = None,
         cost: float | None = None,
-        rate_limit: float | None = None,
+        rate_limit: float | Mapping[str, float] | None = None,
         endpoint: str | None = None,
         token: str | None = None,
     ) -> None:
@@ -86,8 +89,7 @@ class Agent:
         check_many("capabilities", capabilities)
         check_whole("concurrency", concurrency)
         check_number("weight", weight)
-        for amount, number in (("cost", cost), ("rate_limit", rate_limit)):
-            check_number(amount, number, optional=True)
+        check_number("cost", cost, optional=True)
         for field, text in (("zone", zone), ("endpoint", endpoint), ("token", token)):
             check_text(field, text, optional=True)
         self.template = agent_id
@@ -107,7 +109,7 @@ class Agent:
             weight=weight,
             tier=tier,
             cost=cost,
-            rate_limit=rate_limit,
+            rate_limit=declared_rate(rate_limit),
             endpoint=endpoint,
             token=token,
         )

@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from reach.envelope.message import MAX_PRIORITY, MIN_PRIORITY
+from reach.envelope.message import MAX_PRIORITY, MIN_PRIORITY, Needs
+from reach.envelope.registration import RateLimit
 from reach.sdk.budgets import check_budget
 
 
@@ -60,6 +61,40 @@ def check_scope(scope: object) -> None:
         raise ValueError(f'scope is {scope!r}: "one" or "all" is wanted')
 
 
+def declared_rate(limit: object) -> float | RateLimit | None:
+    """A rate limit as it is declared. Raises TypeError for what is neither a number nor a mapping of messages and tokens to numbers."""
+    if not isinstance(limit, Mapping):
+        check_number("rate_limit", limit, optional=True)
+        return limit  # type: ignore[return-value]  # it has just been looked at
+    unknown = [name for name in limit if name not in RateLimit.__struct_fields__]
+    if unknown:
+        raise TypeError(f"rate_limit has {unknown[0]!r}: messages and tokens, a minute, are what it may have")
+    messages, tokens = limit.get("messages"), limit.get("tokens")
+    check_number("rate_limit messages", messages, optional=True)
+    if tokens is not None:
+        check_whole("rate_limit tokens", tokens)
+    return RateLimit(messages=messages, tokens=tokens)
+
+
+def needs_of(needs: object) -> Needs | None:
+    """What `needs=` says. Raises TypeError or ValueError for what it can never say."""
+    if needs is None or isinstance(needs, Needs):
+        return needs
+    if not isinstance(needs, Mapping):
+        raise TypeError(f"needs is {needs!r}: a mapping is wanted")
+    unknown = [name for name in needs if name not in Needs.__struct_fields__]
+    if unknown:
+        raise TypeError(f"needs has {unknown[0]!r}: {' and '.join(Needs.__struct_fields__)} are what it may have")
+    tokens, tier = needs.get("context_tokens"), needs.get("tier")
+    if tokens is not None:
+        check_whole("needs context_tokens", tokens)
+        if tokens < 0:
+            raise ValueError(f"needs context_tokens is {tokens}: 0 or more is wanted")
+    if type(tier) not in (str, int, type(None)):
+        raise TypeError(f"needs tier is {tier!r}: a str or an int is wanted")
+    return Needs(context_tokens=tokens, tier=tier)
+
+
 def check_options(options: Mapping[str, object]) -> None:
     """Raises TypeError or ValueError for what an option can never be; what the rules of the envelope forbid is not asked here."""
     check_text("type", options.get("type", ""))
@@ -77,6 +112,7 @@ def check_options(options: Mapping[str, object]) -> None:
     if options.get("delay") is not None and options.get("not_before") is not None:
         raise ValueError("delay and not_before are two ways to say the same: one is wanted")
     check_budget(options.get("budget"))
+    needs_of(options.get("needs"))
     headers = options.get("headers")
     if headers is None:
         return

@@ -8,6 +8,7 @@ import msgspec
 from reach.envelope.message import Budget, Envelope, Payload, Scope, Source, Target, Timeouts, Traces
 from reach.sdk.bodies import encode_body
 from reach.sdk.budgets import budget_of
+from reach.sdk.declared import needs_of
 from reach.sdk.durations import Duration, Moment, maybe_ms, moment_ms, to_ms
 
 
@@ -23,11 +24,12 @@ class Options(TypedDict, total=False):
     routed; it is part of what a message is, beside `key`. With scope "all" nothing is ordered.
     priority: 1 to 10, 5. max_attempts: one run and so many less one retries, 6. headers: text to text, carried untouched.
     min_confidence: 0 to 1: an answer that is less sure is kept, and one other agent is asked; the better of the two ends it, with
-    `receipt.partial` where even that is less sure. delay: it is handed over no earlier than so long after now, by the clock of Redis, at
-    most seven days; or not_before: no earlier than that moment, an aware datetime or Unix seconds. Every timeout counts from then; until
-    then it can be cancelled as any other. With scope "all" it goes to those who fit when it is sent. budget: what the whole conversation
-    may spend, a `Budget` or a mapping of hops, cost and tokens: what comes after it is spent ends as `budget.exceeded`. Handlers pass it
-    on with whatever they send, and can only make it smaller.
+    `receipt.partial` where even that is less sure. needs: `{"context_tokens": ..., "tier": ...}`: what its agent must have left in its
+    context, which is also what it costs of a rate limit in tokens. delay: it is handed over no earlier than so long after now, by the
+    clock of Redis, at most seven days; or not_before: no earlier than that moment, an aware datetime or Unix seconds. Every timeout
+    counts from then; until then it can be cancelled as any other. With scope "all" it goes to those who fit when it is sent.
+    budget: what the whole conversation may spend, a `Budget` or a mapping of hops, cost and tokens: what comes after it is spent ends as
+    `budget.exceeded`. Handlers pass it on with whatever they send, and can only make it smaller.
     """
 
     type: str
@@ -41,6 +43,7 @@ class Options(TypedDict, total=False):
     max_attempts: int
     headers: Mapping[str, str] | None
     min_confidence: float | None
+    needs: Mapping[str, object] | None
     delay: Duration | None
     not_before: Moment | None
     budget: Budget | Mapping[str, float] | None
@@ -131,6 +134,7 @@ def compose(
         timeouts=Timeouts(total_ms=total_ms),
         max_attempts=options.get("max_attempts", 6),
         min_confidence=options.get("min_confidence"),
+        needs=needs_of(options.get("needs")),
         not_before=not_before,
         budget=budget_of(options.get("budget"), parent.budget if parent is not None else None),
         headers=dict(options.get("headers") or {}),

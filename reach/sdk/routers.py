@@ -7,6 +7,7 @@ from reach.backend.port import Backend
 from reach.clock import Clock
 from reach.delivery.due import DueService
 from reach.delivery.judge import Judge
+from reach.delivery.rates import Rates
 from reach.delivery.router import MAX_BATCH, Router
 from reach.delivery.trail import Trail
 from reach.envelope.codec import DEFAULT_MAX_BYTES
@@ -55,6 +56,7 @@ def router_services(
         trail,
         worker=worker_id,
         partitions=partitions,
+        rates=Rates(backend, index, clock),
         now_ms=watcher.now_ms,
         ready=watcher.wait_loaded,
         on_wait=due.nudge,

@@ -85,7 +85,7 @@ class Sending:
             returns: What the output is read as.
             scope: "one" of the agents that fit, or "all" of them: then a receipt per leg.
             options: type, schema, timeout, ttl, key, correlation_id, order_key, priority, max_attempts,
-                headers, min_confidence, delay, not_before, budget: see `Options`.
+                headers, min_confidence, needs, delay, not_before, budget: see `Options`.
 
         Returns:
             The receipt: also for what was refused, timed out, or could not be sent.

@@ -186,7 +186,7 @@ class RedisPlace:
             case "zset", ("due" | "beats"):
                 for member, _ in await self.raw.zrange(key, 0, -1, withscores=True):
                     await self.raw.zincrby(key, -ms, member)
-            case "hash", ("tick" | "once" | "conv"):
+            case "hash", ("tick" | "once" | "conv" | "rate"):
                 await self._age_fields(key, name, ms)
             case "string", "m":
                 if packed := _aged(await self.raw.get(key), ms):
@@ -207,8 +207,9 @@ class RedisPlace:
     async def _age_fields(self, key: str, name: str, ms: int) -> None:
         for field, value in (await self.raw.hgetall(key)).items():
             *others, moment = value.split() or [b""]
-            # Of a guard only the end of its lease is a moment, of a conversation the last number of a pair.
-            if name == "tick" or (name == "once" and field == b"u") or (name == "conv" and field.startswith(b"p:")):
+            # Of a guard only the end of its lease is a moment, of a bucket its age, of a conversation the last number of a pair.
+            known = {"tick": True, "once": field == b"u", "rate": field == b"at", "conv": field.startswith(b"p:")}
+            if known[name]:
                 await self.raw.hset(key, field, b" ".join([*others, b"%d" % (int(moment) - ms)]))
 
     async def _age_pending(self, key: str, ms: int) -> None:

@@ -20,6 +20,24 @@ async def retry_after(world: CrashWorld) -> None:
     await answered(world)
 
 
+async def one_at_a_time(world: CrashWorld) -> None:
+    """An agent that takes six messages a minute, and has taken five."""
+    await world.router()
+    await world.agent("a1", rate_limit=6)
+    await world.client()
+    for _ in range(5):
+        world.ask({"do": "ok"})
+    await answered(world)
+
+
+@flow("router", before=one_at_a_time)
+async def over_the_rate_limit(world: CrashWorld) -> None:
+    """One is paid for, the other waits for its turn; a router that dies with what it has paid for makes both wait longer, and no more."""
+    for _ in range(2):
+        world.ask({"do": "ok"}, timeout=120, ttl=120)
+    await answered(world)
+
+
 @flow("router a1", "handler.error agent.lost", before=everybody, dead_letters=1)
 async def attempts_run_out(world: CrashWorld) -> None:
     """One dead letter, however often the step that writes it is repeated."""

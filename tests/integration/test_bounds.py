@@ -1,9 +1,12 @@
 """What is over a bound is told so at once, or waits, as the policy says; and it is told which bound that is."""
 
+import json
+from typing import Any
+
 import pytest
 
-from tests.contract.places import KEYS
-from tests.integration.spine import Spine, envelope, until
+from tests.contract.places import ENV, KEYS
+from tests.integration.spine import BOX, Spine, envelope, until
 
 
 async def has_policy(spine: Spine, policy: bytes) -> None:
@@ -39,3 +42,42 @@ async def test_one_sender_over_its_share_is_told_so_and_another_gets_in(spine: S
 
 async def _queued(spine: Spine, count: int) -> bool:
     return len(await spine.place.entries(KEYS.inbox(0, "refund-1", "normal"))) == count
+
+
+@pytest.mark.leaves_work(why="nobody reads the inbox")
+async def test_two_routers_keep_one_rate_limit(spine: Spine) -> None:
+    async with Spine(spine.place, await spine.place.connect(), "w2"):
+        await spine.register("refund-1", "refund", rate_limit=6)
+        made = [by("anybody") | {"timeouts": {"total_ms": 5_000}} for _ in range(12)]
+        for one in made:
+            await spine.send(one)
+        receipts = [one for one in [await _told(spine, str(each["msg_id"])) for each in made] if one is not None]
+    assert await _queued(spine, 6)
+    assert {receipt["code"] for receipt in receipts} == {"overloaded"}
+    assert all(5_000 < receipt["retry_after_ms"] <= 60_000 for receipt in receipts)
+    assert len(receipts) == 6
+
+
+async def test_a_registration_with_a_bad_limit_is_refused_with_its_field(spine: Spine) -> None:
+    declared = {"op": "register", "reply_to": BOX, "agent_id": "a", "instance_id": "a.1", "env": ENV, "rate_limit": 0}
+    await spine.backend.send_control(json.dumps(declared).encode())
+
+    async def refused() -> list[Any]:
+        entries = await spine.place.entries(KEYS.mail(0, BOX))
+        return [json.loads(fields[b"n"]) for _, fields in entries if b"n" in fields]
+
+    (notice,) = await until(refused, "the registrar's answer")
+    assert (notice["notice"], notice["code"]) == ("refused", "registration.bad_field")
+    assert "rate_limit" in json.dumps(notice)
+
+
+async def _told(spine: Spine, msg_id: str) -> dict[str, Any] | None:
+    """Its receipt; None for one that lies in the inbox."""
+
+    async def known() -> list[Any]:
+        entries = await spine.place.entries(KEYS.inbox(0, "refund-1", "normal"))
+        there = [None for _, fields in entries if fields[b"m"].decode() == msg_id]
+        return there or await spine.mail(msg_id)
+
+    found: list[dict[str, Any] | None] = await until(known, f"an inbox or an end for {msg_id}")
+    return found[0]

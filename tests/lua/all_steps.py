@@ -4,10 +4,11 @@ from reach.backend import scripts
 from reach.backend.port import Backend
 from reach.backend.steps import Again, Over, Parking, Plan, Refuse, Send, Settlement, Turn
 from reach.envelope.ledger import LegState
+from reach.envelope.registration import Rate
 from tests.contract.drive import ENVELOPE, head_of, new_id, retryable, success
 
 #: the one that reads and writes keys of the env; everything else lives in a partition
-ENV_STEPS = frozenset({"register", "beat", "leave", "set_meta", "lock", "converse", "spend"})
+ENV_STEPS = frozenset({"register", "beat", "leave", "set_meta", "lock", "converse", "spend", "spend_rate"})
 EVERYWHERE = frozenset({"heal_key", "finish"})
 
 
@@ -82,6 +83,7 @@ async def walk_env(backend: Backend) -> None:
     assert (await backend.beat("a1", "i1", b'{"state":"busy"}')).known
     await backend.set_meta("routes", "capability:x", b"{}")
     assert await backend.lock("reaper", "w1", 1_000)
+    assert await backend.spend_rate("a1", Rate(1_000, 0), 0) == 0
     entry_id = await backend.send_control(b"{}")
     assert await backend.read_control("w1", 0) == [(entry_id, b"{}")]
     await backend.finish_control(entry_id)

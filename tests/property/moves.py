@@ -149,6 +149,14 @@ registry = (
         st.sampled_from((None, b"{}")),
     ),
     built("lock", st.just("opener"), workers, st.sampled_from((1_000, 30_000))),
+    built(
+        "spend_rate",
+        two_agents,
+        st.sampled_from((0, 500, 3_000, 999_999_999)),
+        st.sampled_from((0, 1_000, 1_000_000_000)),
+        st.sampled_from((0, 7, 500, 2_000)),
+        st.booleans(),
+    ),
     built("send_control", st.sampled_from((b"{}", b'{"op":"beat"}'))),
     built("read_control", workers, st.sampled_from((0, 5_000))),
     built("finish_control", st.sampled_from(("", *BOXES[:2]))),
@@ -175,7 +183,7 @@ losses = (
         st.sampled_from(
             (
                 *("inbox", "entry", "entry", "bytes", "record", "tick", "due", "mailbox"),
-                *("again", "ingress", "agents", "control", "share", "conversation"),
+                *("again", "ingress", "agents", "control", "share", "conversation", "rate"),
             )
         ),
         picks,
@@ -188,7 +196,7 @@ losses = (
         st.sampled_from(
             (
                 *("mailbox", "inbox", "due", "tick", "again", "ingress", "dead", "bytes", "agents", "beats", "load"),
-                *("changes", "control", "routes", "types", "meta", "lock", "share", "conversation"),
+                *("changes", "control", "routes", "types", "meta", "lock", "share", "conversation", "rate"),
             )
         ),
     ),

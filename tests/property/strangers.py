@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from reach.backend.steps import Turn
+from reach.envelope.registration import Rate
 from tests.contract.places import KEYS
 from tests.property.walker import AGENTS, BOXES, MESSAGES, Walker, msg_id_of
 
@@ -42,6 +43,9 @@ class WholeWalker(Walker):
 
     async def lock(self, service: str, owner: str, ttl_ms: int) -> None:
         await self.backend.lock(service, owner, ttl_ms)
+
+    async def spend_rate(self, agent: str, messages: int, tokens: int, needed: int, back: bool) -> None:
+        await self.backend.spend_rate(agent, Rate(messages, tokens), needed, back=back)
 
     async def send_control(self, entry: bytes) -> None:
         await self.backend.send_control(entry)
@@ -114,6 +118,7 @@ class WholeWalker(Walker):
             "control": KEYS.control(),
             "share": KEYS.share(0, agent),
             "conversation": KEYS.conversation("c1"),
+            "rate": KEYS.rate(agent),
         }
         if what in keys:
             await self.trio.by_hand("delete", keys[what])
@@ -148,6 +153,7 @@ class WholeWalker(Walker):
             "lock": KEYS.lock("opener"),
             "share": KEYS.share(0, AGENTS[0]),
             "conversation": KEYS.conversation("c1"),
+            "rate": KEYS.rate(AGENTS[0]),
         }
         await self.trio.spoil(keys[what])
 

@@ -19,6 +19,8 @@ TOUR: tuple[Move, ...] = (
     move("set_meta", "routes", "x", b"{}"),
     move("watch"),
     move("lock", "opener", "w1", 30_000),
+    move("spend_rate", "a1", 3_000, 1_000, 500, False),
+    move("spend_rate", "a1", 3_000, 1_000, 500, True),
     move("send_control", b"{}"),
     move("read_control", "w1", 5_000),
     move("finish_control", "b1"),

@@ -6,10 +6,12 @@ from typing import Literal
 
 from reach import ids
 from reach.backend.keys import GROUP_REGISTRARS, RedisType
+from reach.backend.memory_backend.rating import spend_rate
 from reach.backend.memory_backend.side import Side
 from reach.backend.memory_backend.store import Hash, ZSet
 from reach.backend.memory_backend.streams import BadId, Fields
 from reach.backend.steps import BeatResult, Change, LastBeat, RegisterResult, Snapshot
+from reach.envelope.registration import Rate
 from reach.errors import BackendError
 
 MAX_CONTROL = 10_000
@@ -207,6 +209,11 @@ class RegistrySide(Side):
             self._tell(self._next_version(), _OPS[kind], name, value or b"")
 
         await self._step("set_meta", step)
+
+    async def spend_rate(self, agent_id: str, rate: Rate, tokens: int, *, back: bool = False) -> int:
+        return await self._step(
+            "spend_rate", lambda: spend_rate(self._store, self._keys.rate(agent_id), rate, tokens, back=back)
+        )
 
     async def lock(self, service: str, owner: str, ttl_ms: int) -> bool:
         def step() -> bool:

@@ -11,6 +11,7 @@ from reach.backend.redis_backend.side import Side
 from reach.backend.redis_backend.streams import LOST, Entry, code_of, lost, moment_of, pairs_of, text_of
 from reach.backend.scripts import script
 from reach.backend.steps import BeatResult, Change, LastBeat, RegisterResult, Snapshot
+from reach.envelope.registration import Rate
 from reach.errors import BackendError
 
 MAX_CONTROL = 10_000
@@ -174,6 +175,10 @@ class RegistrySide(Side):
     async def set_meta(self, kind: Literal["meta", "routes", "types"], name: str, value: bytes | None) -> None:
         keep = int(value is not None)
         await self._link.run(script("set_meta"), self._keys.agents(), kind, name, keep, value or b"")
+
+    async def spend_rate(self, agent_id: str, rate: Rate, tokens: int, *, back: bool = False) -> int:
+        argv = (agent_id, rate.messages, rate.tokens, tokens, int(back))
+        return int(await self._link.run(script("spend_rate"), self._keys.agents(), *argv))
 
     async def lock(self, service: str, owner: str, ttl_ms: int) -> bool:
         reply = await self._link.run(script("lock"), self._keys.agents(), service, owner, ttl_ms)

@@ -11,6 +11,7 @@ from reach.backend.bounds import MOST_SPENT
 from reach.backend.steps import Answer, Over, Turn
 from reach.delivery.conversations import MAX_PAIR_RATE, MAX_SAME_CONTENT, end_of, turn_of
 from reach.delivery.judge import Judge
+from reach.delivery.rates import Rates
 from reach.delivery.router import Router
 from reach.delivery.spending import Used, millionths, used_by
 from reach.delivery.trail import Trail
@@ -44,6 +45,7 @@ def router_with(bench: Bench, worker: str) -> tuple[Router, FaultyBackend]:
         Trail(bench.hops),
         worker=worker,
         partitions=[0],
+        rates=Rates(faulty.backend, bench.index, bench.clock),
         now_ms=bench.watcher.now_ms,
         block_ms=0,
         clock=bench.clock,

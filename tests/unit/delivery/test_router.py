@@ -12,6 +12,7 @@ from reach.backend.keys import KeySpace
 from reach.backend.memory_backend import MemoryBackend, Store
 from reach.backend.steps import Decision, Refuse, RouteResult, Send, WorkEntry
 from reach.delivery.judge import Case, Judge
+from reach.delivery.rates import Rates
 from reach.delivery.router import Router, soonest_ms
 from reach.delivery.trail import Trail
 from reach.errors import BackendUnavailable, ScriptFailed
@@ -75,6 +76,7 @@ class Bench:
             Trail(self.hops),
             worker="w1",
             partitions=[0],
+            rates=Rates(self.backend, self.index, self.clock),
             now_ms=self.watcher.now_ms,
             on_wait=self.waits.append,
             catch_up=self.watcher.catch_up,

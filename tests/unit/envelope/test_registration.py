@@ -7,7 +7,17 @@ from typing import Any
 import pytest
 
 from reach.envelope import records
-from reach.envelope.registration import Accept, Capability, Registration, StoredRegistration, Tombstone, problems_of
+from reach.envelope.registration import (
+    Accept,
+    Capability,
+    Rate,
+    RateLimit,
+    Registration,
+    StoredRegistration,
+    Tombstone,
+    problems_of,
+    rate_of,
+)
 from reach.errors import RecordError, RegistrationRefused
 
 
@@ -99,6 +109,17 @@ def test_malformed(data: bytes) -> None:
         ({"capabilities": [{"name": "a", "max_process_ms": 2**62}]}, "bad_field", "capabilities[0].max_process_ms"),
         ({"cost": -1}, "bad_field", "cost"),
         ({"rate_limit": -1}, "bad_field", "rate_limit"),
+        ({"rate_limit": 0}, "bad_field", "rate_limit"),
+        ({"rate_limit": True}, "bad_field", "rate_limit"),
+        ({"rate_limit": "6"}, "bad_field", "rate_limit"),
+        ({"rate_limit": [6]}, "bad_field", "rate_limit"),
+        ({"rate_limit": {}}, "bad_field", "rate_limit"),
+        ({"rate_limit": {"messages": 0}}, "bad_field", "rate_limit.messages"),
+        ({"rate_limit": {"messages": "6"}}, "bad_field", "rate_limit.messages"),
+        ({"rate_limit": {"tokens": 0}}, "bad_field", "rate_limit.tokens"),
+        ({"rate_limit": {"tokens": 1.5}}, "bad_field", "rate_limit.tokens"),
+        ({"rate_limit": {"tokens": 2_000_000_000}}, "bad_field", "rate_limit.tokens"),
+        ({"rate_limit": {"tokens": 1, "bytes": 1}}, "unknown_field", "rate_limit.bytes"),
         ({"endpoint": ""}, "bad_field", "endpoint"),
         ({"adapter": "x" * 129}, "bad_field", "adapter"),
         ({"token": ""}, "bad_field", "token"),
@@ -221,3 +242,26 @@ def test_what_the_hash_of_agents_holds() -> None:
     for junk in (b"", b"1", b'{"v":1}', b'{"gone_at":"x"}'):
         with pytest.raises(RecordError):
             records.decode_stored_registration(junk)
+
+
+@pytest.mark.parametrize(
+    ("limit", "rate"),
+    [
+        (None, None),
+        (6, Rate(6_000, 0)),
+        (0.5, Rate(500, 0)),
+        (RateLimit(tokens=90_000), Rate(0, 90_000)),
+        (RateLimit(messages=6, tokens=90_000), Rate(6_000, 90_000)),
+        (-1.0, Rate(0, 0)),
+        (math.inf, Rate(1_000_000_000, 0)),
+        (RateLimit(tokens=2**62), Rate(0, 1_000_000_000)),
+    ],
+)
+def test_a_rate_is_reckoned_in_whole_numbers_whoever_wrote_the_limit(limit: Any, rate: Rate | None) -> None:
+    assert rate_of(limit) == rate
+
+
+def test_a_limit_of_both_kinds_is_read_and_stored() -> None:
+    said = records.read_registration(fields(rate_limit={"messages": 6.5, "tokens": 9}), env="dev")
+    assert records.read_registration(records.encode_registration(said), env="dev") == said
+    assert said.rate_limit == RateLimit(messages=6.5, tokens=9)

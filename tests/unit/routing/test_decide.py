@@ -126,6 +126,43 @@ def test_full_inboxes_are_waited_for_unless_the_policy_rejects(index: Capability
     assert isinstance(step(decide(message(), None, chooser(index), NOW, **gone)), Delay)
 
 
+def test_where_only_rate_limits_hold_it_up_it_waits_for_the_first_turn(index: CapabilityIndex) -> None:
+    limited: dict[str, Any] = {"limited": {"a": 7_000, "b": 4_000, "c": 9_000}}
+    assert step(decide(message(), None, chooser(index), NOW, **limited)) == Delay(4_000)
+    assert step(decide(message(), None, chooser(index), NOW, limited={"a": 7_000, "b": 4_000})) == Deliver("c")
+    silence(index, "c")  # who may be back at any moment is looked for as usual
+    assert step(decide(message(), None, chooser(index), NOW, limited={"a": 7_000, "b": 4_000})) == Delay(200)
+    full: dict[str, Any] = {"limited": {"a": 7_000}, "unfit": {"b": "full"}}
+    assert step(decide(message(), None, chooser(index), NOW, **full)) == Delay(200)
+
+
+def test_a_turn_that_comes_too_late_is_told(index: CapabilityIndex) -> None:
+    for asked, wait_ms in ((message(), 29_500), (message(first_at_ms=NOW + 2_000), 2_000)):
+        end = finish(decide(asked, None, chooser(index), NOW, limited=dict.fromkeys("abc", wait_ms)))
+        assert (end.code, end.retry_after_ms) == ("overloaded", wait_ms)
+        assert end.details["candidates"] == 3
+    handed = leg(LegState.WAITING, handed=True)
+    asked = message(first_at_ms=NOW + 2_000)
+    assert step(decide(asked, handed, chooser(index), NOW, limited=dict.fromkeys("abc", 2_000))) == Delay(2_000)
+
+
+def test_with_on_full_reject_nobody_waits_for_a_turn_but_who_had_one(index: CapabilityIndex) -> None:
+    policy(index, b'{"on_full":"reject"}')
+    limited: dict[str, Any] = {"limited": dict.fromkeys("abc", 4_000)}
+    assert finish(decide(message(), None, chooser(index), NOW, **limited)).code == "overloaded"
+    assert step(decide(message(), RETURNED, chooser(index), NOW, **limited)) == Delay(4_000)
+    limited = {"limited": dict.fromkeys("abc", 40_000)}
+    assert finish(decide(message(), RETURNED, chooser(index), NOW, **limited)).last
+
+
+def test_a_leg_of_a_broadcast_waits_for_its_own_agents_turn(index: CapabilityIndex) -> None:
+    steps = decide(message(scope="all"), None, chooser(index), NOW, limited={"b": 4_000, "c": 90_000}).steps
+    assert steps == (Deliver("a"), Delay(4_000, "b"), Delay(29_500, "c"))
+    waiting = leg(LegState.WAITING, agent="b")
+    asked = message(scope="all", first_at_ms=NOW + 9_000)
+    assert step(decide(asked, waiting, chooser(index), NOW, limited={"b": 4_000})) == Delay(4_000, "b")
+
+
 @pytest.mark.parametrize(
     ("now", "ttl", "code", "state"),
     [(NOW + 30_000, 30_000, "timeout.total", "new"), (NOW + 500, 500, "ttl.expired", "new")],
