@@ -11,7 +11,7 @@ import argparse
 import sys
 from time import monotonic
 
-from tests.model import lease_clock
+from tests.model import conversation, lease_clock
 from tests.model.explorer import Report, explore
 from tests.model.guards import ALL, GUARDS
 from tests.model.ledger import Ledger
@@ -43,6 +43,10 @@ def main(words: list[str] | None = None) -> int:
         report = explore(lease_clock.LeaseClock(lease))
         print(report, flush=True)
         broken = broken or bool(report.broken)
+    for plot in () if told.only or told.minus else conversation.SCENARIOS:
+        talk = explore(conversation.Conversation(plot))
+        print(talk, flush=True)
+        broken = broken or bool(talk.broken)
     return int(broken)
 
 

@@ -1,6 +1,6 @@
 """All mutants."""
 
-from tests.mutants import lua_agents, lua_routers, memory_agents, memory_routers, python
+from tests.mutants import conversations, lua_agents, lua_routers, memory_agents, memory_routers, python
 from tests.mutants.mutant import Mutant
 
 MUTANTS: tuple[Mutant, ...] = (
@@ -9,4 +9,5 @@ MUTANTS: tuple[Mutant, ...] = (
     *memory_routers.MUTANTS,
     *memory_agents.MUTANTS,
     *python.MUTANTS,
+    *conversations.MUTANTS,
 )

@@ -111,6 +111,15 @@ async def test_a_run_is_counted_once_whatever_is_repeated() -> None:
         assert (await ended(bus, budget={"cost": 1.0})).output == ["ok"] * 3 + ["budget.exceeded"]
 
 
+async def test_what_a_run_has_used_is_counted_before_its_answer_is_heard() -> None:
+    """Who hears it may ask for more in the same moment."""
+    helper = worker(lambda: Result("done", cost=0.4))
+    async with TestReach(boss(2), helper) as bus:
+        await ended(bus, budget={"cost": 1.0})
+        steps = [step for step in bus.backend_of(helper).calls if step in {"spend", "settle"}]
+        assert steps == ["spend", "settle"] * 2
+
+
 async def test_where_it_cannot_be_counted_the_answer_comes_all_the_same() -> None:
     helper = worker(lambda: Result("done", cost=0.4))
     async with TestReach(boss(4), helper) as bus:
