@@ -7,11 +7,10 @@ from typing import NamedTuple
 class Mutant(NamedTuple):
     """One guard removed in one place.
 
-    `name` begins with where it is (lua, memory, python); `guard` is a guard of the model (tests/model/guards.py,
-    lease_clock.py, conversation.py); `old`
-    must stand once in `file`. `test` is the node id of the test that must catch it; where that test runs on several backends, it
-    is run on a server for lua, and on the memory backend for memory. `raises`: the error that reaches the test where nothing stops it any
-    more, since that is what the guard is for; without it the test must say itself what is wrong.
+    `name` begins with where it is (lua, memory, python); `guard` is a guard of the model (tests/model/guards.py, lease_clock.py,
+    conversation.py); `old` must stand once in `file`. `test` is the node id of the test that must catch it; where that test runs on
+    several backends, it is run on a server for lua, and on the memory backend for memory. `raises`: the error that reaches the test
+    where nothing stops it any more, since that is what the guard is for; without it the test must say itself what is wrong.
     """
 
     name: str
