@@ -51,6 +51,7 @@ class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
     answer: Answer | None = None
     dead: bool = False
     free: bool = False
+    room: int = 0  # move: not where as many entries lie in the agent's lanes already; 0 = no bound
 
 
 class Send(msgspec.Struct, frozen=True):

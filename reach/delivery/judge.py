@@ -338,7 +338,7 @@ class Judge:
         if isinstance(step, Deliver | Move):
             most = max_inbox if max_inbox is not None else self._by.index.setting("max_inbox", MAX_INBOX)
             if isinstance(step, Move):
-                return Plan("move", agent=step.agent, max_inbox=most, free=step.free)
+                return Plan("move", agent=step.agent, max_inbox=most, free=step.free, room=step.room)
             return Plan("deliver", agent=step.agent, max_inbox=most)
         if isinstance(step, Delay):
             return Plan("delay", agent=step.agent, wait_ms=step.wait_ms)

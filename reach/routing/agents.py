@@ -153,6 +153,15 @@ class Agent:
         known = [left for left in told if left is not None]
         return max(known) if known and len(known) == len(told) else None
 
+    def can_begin(self, since_ms: int, within_ms: int) -> int:
+        """How many messages its live, working instances can begin within so long: one for each slot, or more by their mean times."""
+        rounds = 0
+        for instance in self.alive(since_ms):
+            if instance.beat.state in {"ready", "busy"}:
+                mean_ms = instance.beat.avg_response_ms
+                rounds += 1 if mean_ms is None else max(round(within_ms / max(mean_ms, 1.0)), 1)
+        return self.declared.concurrency * rounds
+
     def partitions(self, since_ms: int) -> int:
         """How many partitions its instances read; the latest beat knows better than the registration."""
         most = 0

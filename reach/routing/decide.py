@@ -202,7 +202,11 @@ def _move(message: Message, leg: Leg, by: Chooser, view: View) -> Choice:
         return Choice((Stay(),), _why("", sifted))
     strategy = strategy_for("one", view.policy.strategy)
     picked = STRATEGIES[strategy](fits, message, view, by.memory, by.rng)
-    move = Move(picked.chosen[0].agent_id, free=not is_read)
+    to = picked.chosen[0]
+    # Who is busy has a backlog, and only as much of it goes as the other can begin; who has a free slot and picks nothing up is dead.
+    is_busy = is_read and holder is not None and not holder.free_slots(view.alive_since_ms)
+    room = to.can_begin(view.alive_since_ms, message.network_ms) if is_busy else 0
+    move = Move(to.agent_id, free=not is_read, room=room)
     return _choice([move], _terms(message, by), picked.chosen, _why(strategy, sifted, fits, picked))
 
 

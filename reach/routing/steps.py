@@ -33,10 +33,14 @@ class Finish(msgspec.Struct, frozen=True, tag=True):
 
 
 class Move(msgspec.Struct, frozen=True, tag=True):
-    """Take it out of the inbox where nobody has touched it, and put it into this agent's. `free`: it does not count as a move."""
+    """Take it out of the inbox where nobody has touched it, and put it into this agent's. `free`: it does not count as a move.
+
+    `room`: only while less than that lies there; 0 = any number.
+    """
 
     agent: str
     free: bool = False
+    room: int = 0
 
 
 class Stay(msgspec.Struct, frozen=True, tag=True):

@@ -278,6 +278,20 @@ async def test_a_move_needs_room_and_an_inbox(drive: Drive) -> None:
     assert len(await drive.inbox()) == 1
 
 
+async def test_of_a_backlog_no_more_moves_than_there_is_room_for(drive: Drive) -> None:
+    """What lies in any of its lanes counts, waiting or running; where there is no bound, nothing does."""
+    await drive.backend.open_inbox(0, "a2")
+    msg_id = await overdue_network(drive)
+    entry = await drive.asked_again()
+    await drive.sent(Plan("deliver", "a2"), lane="high")
+    await drive.sent(Plan("deliver", "a2"), lane="low")
+    await drive.take("i9", 1, "a2")
+    assert (await drive.decide(entry, Plan("move", "a2", room=2))).verdict == "full"
+    assert (await drive.leg(msg_id)).agent == AGENT
+    assert (await drive.decide(entry, Plan("move", "a2", room=3))).verdict == "done"
+    assert (await drive.leg(msg_id)).agent == "a2"
+
+
 async def test_stay_leaves_it_where_it_is(drive: Drive) -> None:
     msg_id = await overdue_network(drive)
     before = await drive.leg(msg_id)

@@ -202,7 +202,7 @@ MUTANTS = (
     ),
     lua(
         "move deletes",
-        "parts/deciding_again.lua",
+        "parts/moving.lua",
         "drop(r, L)\n",
         "\n",
         "route_again::test_a_queued_leg_moves_to_another_agent",
@@ -223,7 +223,7 @@ MUTANTS = (
     ),
     lua(
         "two moves, a free one counts not",
-        "parts/deciding_again.lua",
+        "parts/moving.lua",
         "if not p.free then L.mv = (L.mv or 0) + 1 end",
         "L.mv = (L.mv or 0) + 1",
         "route_again::test_a_free_move_neither_counts_nor_is_bounded_by_two",

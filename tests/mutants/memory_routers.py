@@ -117,12 +117,12 @@ MUTANTS = (
         "",
     ),
     # ---------------------------------------------------------------- moves
-    memory("undelivered", "route", " or not _undelivered(part, record, decision.leg):", ":"),
+    memory("undelivered", "route", " or not undelivered(part, record, decision.leg):", ":"),
     memory(
         "move deletes",
-        "route",
-        "        part.discard(leg.agent, record.head.lane, leg.hand)\n        record.change(number, moves",
-        "        record.change(number, moves",
+        "moving",
+        "    part.discard(leg.agent, record.head.lane, leg.hand)\n    record.change(number, moves",
+        "    record.change(number, moves",
     ),
     memory("two moves", "route", " and (plan.free or leg.moves < MAX_MOVES)", ""),
     # ---------------------------------------------------------------- due

@@ -48,7 +48,8 @@ plans = st.one_of(
     st.builds(plan_of, st.just("finish"), st.sampled_from(("", "a2")), dead=st.booleans()),
 )
 moves_and_stays = st.one_of(
-    st.builds(plan_of, st.just("move"), any_agents, free=st.booleans()), st.builds(plan_of, st.just("stay"))
+    st.builds(plan_of, st.just("move"), any_agents, free=st.booleans(), room=st.sampled_from((0, 0, 1, 2))),
+    st.builds(plan_of, st.just("stay")),
 )
 usual_sends = (
     messages,

@@ -24,6 +24,7 @@ local n, max_dead = number(ARGV[1]), number(ARGV[2])
 -- INCLUDE duplicates
 -- INCLUDE sending
 -- INCLUDE raising
+-- INCLUDE moving
 -- INCLUDE deciding_again
 local function refuse(d, e)
   if not acknowledge(d) then return {'skipped'} end

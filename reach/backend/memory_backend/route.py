@@ -7,11 +7,11 @@ import msgspec
 from reach.backend.memory_backend.closing import lapse_leg
 from reach.backend.memory_backend.duplicates import Opening, attach, found_nobody, post_stored, reopens, to_open
 from reach.backend.memory_backend.lining import first, has_line
+from reach.backend.memory_backend.moving import crowded, leave, undelivered
 from reach.backend.memory_backend.partition import Partition
 from reach.backend.memory_backend.placing import Placed, is_large, obstacle, place, post_routed
 from reach.backend.memory_backend.raising import raise_timeouts, tell_callers
 from reach.backend.memory_backend.rescuing import letter_of, rescue
-from reach.backend.memory_backend.sharing import unshare
 from reach.backend.memory_backend.store import MessageRecord
 from reach.backend.memory_backend.streams import is_ahead, parse_id
 from reach.backend.steps import Again, Decision, Plan, Refuse, RouteResult, Send
@@ -164,13 +164,15 @@ def _again(part: Partition, decision: Again) -> RouteResult:
     plan = decision.plan
     if leg.state == LegState.QUEUED:
         may_move = plan.act == "move" and (plan.free or leg.moves < MAX_MOVES)
-        if not may_move or not _undelivered(part, record, decision.leg):
+        if not may_move or not undelivered(part, record, decision.leg):
             return _acknowledged(part, decision, "stay")
     elif plan.act in {"move", "stay"}:
         return RouteResult("changed")
     why, whose = obstacle(part, decision.msg_id, record, plan)
     if why:
         return RouteResult(why, known=whose)
+    if crowded(part, plan):
+        return RouteResult("full")
     if not part.acknowledge(decision.entry.stream, decision.entry.id):
         return SKIPPED
     risen = raise_timeouts(part, decision, record)
@@ -183,12 +185,9 @@ def _again(part: Partition, decision: Again) -> RouteResult:
 
 def _carry_out(part: Partition, decision: Again, record: MessageRecord) -> Placed:
     msg_id, number, plan = decision.msg_id, decision.leg, decision.plan
-    leg = record.legs[number]
     envelope = part.envelope_of(msg_id, record, number)
     if plan.act == "move":  # burns nothing; the old entry goes in the same step, so that it cannot be handed over twice
-        unshare(part, record, number)
-        part.discard(leg.agent, record.head.lane, leg.hand)
-        record.change(number, moves=leg.moves + (not plan.free), left=(*leg.left, leg.agent))
+        leave(part, record, number, plan)
         plan = Plan("deliver", agent=plan.agent)
     if envelope is None and plan.act != "finish":
         message = "the bytes of the message are lost"
@@ -210,12 +209,6 @@ def _asks(part: Partition, decision: Again, record: MessageRecord) -> bool:
     return leg.state in {LegState.RETURNED, LegState.QUEUED} or (
         leg.state == LegState.WAITING and leg.until_ms <= part.now_ms
     )
-
-
-def _undelivered(part: Partition, record: MessageRecord, number: int) -> bool:
-    leg = record.legs[number]
-    group = part.readers(leg.agent, record.head.lane)
-    return group is not None and group.pending_of(leg.hand) is None and part.inbox_entry(record, number) is not None
 
 
 def _acknowledged(part: Partition, decision: Again, known: str) -> RouteResult:

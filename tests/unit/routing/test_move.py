@@ -86,3 +86,27 @@ def test_a_busy_agent_is_still_read(index: CapabilityIndex) -> None:
     for agent_id in ("b", "c"):
         index.beat(agent_id, f"{agent_id}.1", NOW, b'{"inflight":8}')
     assert step(decide(message(), queued(), chooser(index), NOW)) == Stay()
+
+
+@pytest.mark.parametrize(
+    ("beat", "room"),
+    [
+        (b"{}", 8),  # nothing is known of its pace: one for each slot
+        (b'{"avg_response_ms":9000}', 8),
+        (b'{"avg_response_ms":1000}', 24),
+        (b'{"avg_response_ms":0}', 24_000),
+    ],
+)
+def test_of_a_backlog_as_much_goes_as_the_other_can_begin_within_the_network_time(
+    index: CapabilityIndex, beat: bytes, room: int
+) -> None:
+    index.beat("a", "a.1", NOW, b'{"state":"busy","inflight":8}')
+    index.beat("b", "b.1", NOW, beat)
+    index.apply("gone", "c", b"")
+    assert step(decide(message(), queued(), chooser(index), NOW)) == Move("b", room=room)
+
+
+def test_who_has_a_free_slot_and_does_not_pick_it_up_has_no_backlog(index: CapabilityIndex) -> None:
+    index.beat("a", "a.1", NOW, b'{"state":"busy","inflight":7}')
+    index.apply("gone", "c", b"")
+    assert step(decide(message(), queued(), chooser(index), NOW)) == Move("b")

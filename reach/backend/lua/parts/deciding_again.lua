@@ -1,11 +1,4 @@
--- An entry of the internal door: what happened stands in the ledger, so a forged or doubled reference does nothing. Needs placing, raising.
-local function undelivered(r, L)
-  local key = inbox(r, L.a)
-  local pending = redis.pcall('XPENDING', key, 'agent', L.h, L.h, 1)
-  local entry = redis.pcall('XRANGE', key, L.h, L.h)
-  return not pending.err and not entry.err and #pending == 0 and #entry == 1
-end
-
+-- An entry of the internal door: what happened stands in the ledger, so a forged or doubled reference does nothing. Needs moving, raising.
 local function asks(r, L, d)
   if not L or (L.h or '0') ~= d.h then return false end
   if L.st == 'held' then return line(r) and first(line(r)) == d.m end
@@ -26,16 +19,13 @@ local function decided(d)
   end
   local why, whose = obstacle(r, p, L)
   if why then return {why, whose} end
+  if crowded(r, p) then return {'full'} end
   if not acknowledge(d) then return {'skipped'} end
   local risen = raised(r, d)
   local e = bytes(r, L)
   d.bytes = e
   if p.act == 'move' then
-    unshared(r, L)
-    drop(r, L)
-    if not p.free then L.mv = (L.mv or 0) + 1 end
-    L.lf = L.lf or {}
-    L.lf[#L.lf + 1] = L.a
+    leave(r, L, p)
     p.act = 'deliver'
   end
   local id, known = '', nil

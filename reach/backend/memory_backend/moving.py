@@ -1,0 +1,29 @@
+"""A move: a queued leg leaves the inbox where nobody has touched it for another one."""
+
+from reach.backend.memory_backend.partition import Partition
+from reach.backend.memory_backend.sharing import unshare
+from reach.backend.memory_backend.store import MessageRecord
+from reach.backend.steps import Plan
+
+
+def undelivered(part: Partition, record: MessageRecord, number: int) -> bool:
+    """Whether nobody has been given its entry, which lies there."""
+    leg = record.legs[number]
+    group = part.readers(leg.agent, record.head.lane)
+    return group is not None and group.pending_of(leg.hand) is None and part.inbox_entry(record, number) is not None
+
+
+def crowded(part: Partition, plan: Plan) -> bool:
+    """Whether the other agent has as much as it can begin already: routers decide about a whole backlog by one and the same beat."""
+    if plan.act != "move" or plan.room <= 0:
+        return False
+    inboxes = (part.inbox(plan.agent, lane) for lane, _ in part.lanes(plan.agent))
+    return sum(len(inbox) for inbox in inboxes if inbox is not None) >= plan.room
+
+
+def leave(part: Partition, record: MessageRecord, number: int, plan: Plan) -> None:
+    """Take the old entry away, in the same step, so that it cannot be handed over twice."""
+    leg = record.legs[number]
+    unshare(part, record, number)
+    part.discard(leg.agent, record.head.lane, leg.hand)
+    record.change(number, moves=leg.moves + (not plan.free), left=(*leg.left, leg.agent))
