@@ -228,7 +228,8 @@ class Registrar:
                 await self._tell(partition, asked.msg_id)
             if result.what != "tombstone":
                 what, closed = result.what, result.closed
-                break
+            if result.what not in ("tombstone", "denied"):
+                break  # with another order_key the same id may be a stranger's, and hides nothing
         fields: dict[str, Any] = {"op": "cancel", "what": what, "closed": closed}
         if what == "denied":
             fields |= {"code": "auth.denied", "message": "another sender's message"}
