@@ -10,6 +10,7 @@ import msgspec
 from reach.cli import edge
 from reach.envelope.codec import DEFAULT_MAX_BYTES
 from reach.envelope.receipt import Status
+from reach.sdk.budgets import check_budget
 from reach.sdk.client import Reach
 from reach.sdk.durations import to_ms
 from reach.sdk.options import Options
@@ -73,6 +74,11 @@ def with_message(command: edge.Command) -> edge.Command:
             click.option("--priority", type=click.IntRange(1, 10), default=5, show_default=True),
             click.option("--correlation-id", help="The conversation."),
             click.option(
+                "--budget-hops", type=click.IntRange(0), help="So many messages may follow it in the conversation."
+            ),
+            click.option("--budget-cost", type=click.FloatRange(0), help="So much may the conversation cost."),
+            click.option("--budget-tokens", type=click.IntRange(0), help="So many tokens may the conversation use."),
+            click.option(
                 "--order-key",
                 help="Messages of one key and target are handled one at a time, in the order in which they came.",
             ),
@@ -131,7 +137,15 @@ def _sender(options: Options) -> str | None:
 
 def options_of(said: dict[str, Any]) -> Options:
     """What was said on the command line, as the client takes it."""
-    return cast("Options", {name.removesuffix("_"): value for name, value in said.items() if value is not None})
+    budget = {name: said.pop(f"budget_{name}", None) for name in ("hops", "cost", "tokens")}
+    options = {name.removesuffix("_"): value for name, value in said.items() if value is not None}
+    if any(limit is not None for limit in budget.values()):
+        try:
+            check_budget(budget)
+        except ValueError as error:
+            raise click.UsageError(str(error)) from error
+        options["budget"] = budget
+    return cast("Options", options)
 
 
 def read_body(text: str | None) -> object:

@@ -81,6 +81,13 @@ async def test_request_prints_the_output_or_the_receipt(place: str, tmp_path: Pa
     done = await call(place, "request", "echo", "in a line", "--order-key", "order 17")
     assert done.stdout == b"in a line\n"
 
+    spent = ("--correlation-id", "conv 1", "--budget-hops", "0", "--budget-cost", "0.5")
+    codes = [
+        json.loads((await call(place, "request", "echo", "again", *spent, "-o", "json")).stdout)["code"]
+        for _ in range(2)
+    ]
+    assert codes == ["ok", "budget.exceeded"]
+
     done = await call(place, "request", "echo", "just a text", "--delay", "0.5")
     assert done.stdout == b"just a text\n"
 

@@ -146,6 +146,15 @@ def test_seconds_that_are_none_are_wrong_usage(command: str, option: str, second
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize(
+    "option", [("--budget-hops", "-1"), ("--budget-hops", "1.5"), ("--budget-cost", "nan"), ("--budget-cost", "inf")]
+)
+def test_a_budget_that_is_none_is_wrong_usage(option: tuple[str, str]) -> None:
+    done = CliRunner().invoke(main, ["request", "x", *option])
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "Traceback" not in done.stderr
+
+
 def test_the_help_names_the_longest_delay() -> None:
     assert "at most seven days" in " ".join(CliRunner().invoke(main, ["send", "--help"]).stdout.split())
 
