@@ -3,6 +3,7 @@
 from reach.envelope.message import Budget, Envelope
 from reach.envelope.receipt import Status
 from reach.errors import (
+    AnswerRefused,
     BackendDenied,
     BackendError,
     BackendFull,
@@ -31,6 +32,7 @@ from reach.sdk.sync_handles import SyncGroup, SyncHandle
 
 __all__ = [
     "Agent",
+    "AnswerRefused",
     "BackendDenied",
     "BackendError",
     "BackendFull",

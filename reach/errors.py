@@ -112,6 +112,16 @@ class Rejected(ReachError):
     default_code = "handler.rejected"
 
 
+class AnswerRefused(ReachError):
+    """An answer to a question of a handler that was not taken; the question, if there is one, stays open.
+
+    `answer.not_asked`: nothing is asked; `answer.which_leg`: several legs ask; `answer.stale`: it has been answered, or is not open
+    any more; `answer.denied`: somebody else has sent the message; `answer.unknown`: there is no such message, or not any more.
+    """
+
+    default_code = "answer.not_asked"
+
+
 class Cancelled(ReachError):
     """The sender cancelled the message."""
 

@@ -23,7 +23,7 @@ DAY_MS = 24 * 3_600_000
 #: How long a sender should wait who was told that a door is full.
 FULL_WAIT_MS = 1_000
 #: A question stays open for so long at most, and for so long where nobody says otherwise.
-MAX_OPEN_MS, OPEN_MS = 30 * DAY_MS, DAY_MS
+MAX_OPEN_MS, OPEN_MS = 7 * DAY_MS, DAY_MS
 #: Each prompt, state and answer; and what one message may ask in all.
 MAX_VALUE_BYTES = 65_536
 MAX_ANSWERS, MAX_ANSWERS_BYTES = 100, 262_144

@@ -217,7 +217,7 @@ class Parking(msgspec.Struct, frozen=True):
     instance: str = ""
     #: JSON, at most 64 KiB; b"" = what was saved before
     state: bytes = b""
-    #: how long the question stays open, at most 30 days; 0 = one day
+    #: how long the question stays open, at most 7 days; 0 = one day
     open_ms: int = 0
     #: the guards of effects that must outlive the question, as `once_take` was given them
     guards: tuple[str, ...] = ()

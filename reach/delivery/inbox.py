@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from reach.backend.port import Backend
-from reach.backend.steps import Answer, Settlement, SettleVerdict, Taken
+from reach.backend.steps import Answer, Parking, Settlement, SettleVerdict, Taken
 from reach.clock import Clock
 from reach.delivery.lanes import LaneOrder
 from reach.errors import BackendError, ReachError
@@ -22,6 +22,8 @@ log = event_log("reach.agent")
 MAX_BATCH = 100
 #: how long after its total a result that cannot be written is still tried: the ledger has ended the message by then
 GIVE_UP_AFTER_MS = 60_000
+#: between two tries to park while Redis is away
+FIRST_PAUSE_MS, MAX_PAUSE_MS = 100, 2_000
 
 Hands = dict[int, dict[str, list[str]]]
 """partition -> lane -> hands."""
@@ -228,6 +230,31 @@ class Inbox:
         self._unsettled.setdefault(taken.partition, []).append(item)
         self._work.set()
         return await asyncio.shield(item.done)
+
+    async def park(self, taken: Taken, parking: Parking) -> SettleVerdict:
+        """Give the message up until it is answered, and wait until the ledger has it. An unknown outcome is written again: it is no news.
+
+        Returns:
+            done, or `stale` (the ledger has ended or moved it), or `unknown` (it has forgotten it, or could not be reached for too long).
+
+        Cancelling leaves it held; its lease brings it back.
+        """
+        verdict: SettleVerdict = "unknown"
+        give_up_at_ms = self._clock.monotonic_ms() + max(taken.total_at_ms - taken.now_ms, 0) + GIVE_UP_AFTER_MS
+        pause_ms = FIRST_PAUSE_MS
+        while True:
+            try:
+                verdict = await self._backend.park(taken.partition, self.agent_id, parking)
+            except BackendError as error:
+                self.connection_lost()
+                if error.retryable and self._clock.monotonic_ms() + pause_ms < give_up_at_ms:
+                    await self._clock.sleep(pause_ms)
+                    pause_ms = min(2 * pause_ms, MAX_PAUSE_MS)
+                    continue
+                self._log.error("question refused", agent=self.agent_id, msg_id=taken.msg_id, error=error.code)
+            break
+        self.forget(hold_of(taken))
+        return verdict
 
     @property
     def unsettled(self) -> int:

@@ -57,10 +57,13 @@ def _read_model(kind: Any, value: Any) -> Any:
 
 
 _write = msgspec.json.Encoder(enc_hook=_write_model).encode
+_write_ordered = msgspec.json.Encoder(enc_hook=_write_model, order="deterministic").encode
 
 
-def encode_body(value: object) -> msgspec.Raw:
+def encode_body(value: object, *, ordered: bool = False) -> msgspec.Raw:
     """The value as JSON. A `msgspec.Raw` is carried byte for byte; an empty one is JSON null.
+
+    `ordered`: sets and dicts are sorted, so that equal values give the same bytes in every process.
 
     Whoever reads it next refuses what is no JSON, or too deep, together with all that stands around it: told here, it costs the value
     alone; told there, it would cost the whole message or receipt.
@@ -72,7 +75,7 @@ def encode_body(value: object) -> msgspec.Raw:
     if isinstance(value, msgspec.Raw):
         return _whole(bytes(value) or b"null", value)
     try:
-        written = _write(value)
+        written = _write_ordered(value) if ordered else _write(value)
         # A float that is no number is written as null: only where there is a null can there be one.
         lost = b"null" in written and _has_no_number(_plain(value))
     except RecursionError:

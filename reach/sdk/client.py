@@ -12,6 +12,7 @@ from reach.backend.port import Backend
 from reach.delivery.dead_letters import DeadLetters
 from reach.envelope.message import Source
 from reach.envelope.receipt import Notice
+from reach.envelope.rules import sender_of
 from reach.errors import ConfigError
 from reach.log import event_log
 from reach.registry.routes import Routes
@@ -214,6 +215,23 @@ class Reach(Sending):
             BackendError: It could not be done.
         """
         await self._exchange.mailbox.make()
+
+    async def answer(self, msg_id: str, value: object, *, leg: int | None = None) -> None:
+        """Answer what the handler of a message asks, which this client, or an earlier one with the same agent_id, has sent.
+
+        Args:
+            msg_id: The message's.
+            value: Anything that JSON can say, at most 64 KiB.
+            leg: With scope all: whose question; None: the only one that is open.
+
+        Raises:
+            AnswerRefused: Nothing is asked, several legs ask, it has been answered already, somebody else has sent the message, or there
+                is no such message (`answer.not_asked`, `.which_leg`, `.stale`, `.denied`, `.unknown`).
+            BodyError: The value cannot be written as JSON, or is too large.
+            BackendError: Redis cannot be asked: it may have been answered, or the client is closed.
+        """
+        self._exchange.check_open()
+        await self._exchange.answering.answer_by_id(msg_id, sender_of(self._origin.source), value, leg)
 
     @property
     def dead_letters(self) -> DeadLetters:

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import weakref
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, TypeVar, overload
 
 import msgspec
 
@@ -12,11 +12,16 @@ from reach.backend.steps import Taken
 from reach.envelope.message import Envelope, Source
 from reach.envelope.records import MAX_BYTES
 from reach.sdk.bodies import BodyError, encode_body
+from reach.sdk.durations import Duration
 from reach.sdk.effects import is_in_effect
 from reach.sdk.options import Parent
+from reach.sdk.outcome import Reject
 from reach.sdk.pending import Pending
+from reach.sdk.questions import Questions
 from reach.sdk.sending import Origin, Sending
 from reach.tracing.propagation import TraceContext, make_traceparent, parse_traceparent, span_id_of, trace_of
+
+T = TypeVar("T")
 
 _log = logging.getLogger("reach.handler")
 
@@ -61,6 +66,7 @@ class Context(Sending):
         self.hold_until = hold_until
         self._once = once
         self._children: weakref.WeakSet[Pending] = weakref.WeakSet()
+        self._questions = Questions(taken.answers)
         self.msg_id: str = envelope.msg_id
         self.key: str = envelope.task
         self.attempt: int = taken.attempt
@@ -138,6 +144,61 @@ class Context(Sending):
             asyncio.CancelledError: The message has gone to another run.
         """
         return await self._once(name, function, args)
+
+    @property
+    def state(self) -> Any:
+        """What an earlier run of this message has saved with `input_required(..., state=...)`, as plain JSON; None in a first run."""
+        return self._questions.state
+
+    @overload
+    def input_required(
+        self, prompt: object, *, state: object = None, timeout: Duration | None = None
+    ) -> Awaitable[Any]: ...
+    @overload
+    def input_required(
+        self, prompt: object, *, returns: type[T], state: object = None, timeout: Duration | None = None
+    ) -> Awaitable[T]: ...
+    def input_required(
+        self, prompt: object, *, returns: Any = Any, state: object = None, timeout: Duration | None = None
+    ) -> Awaitable[Any]:
+        """Ask whoever sent this message, and go on with the answer: `ok = await ctx.input_required({"refund": 500})`.
+
+        The first time this ends the run: the message is parked, the slot is free, nothing waits here, the caller's total stands still, and
+        the caller is told. When the answer has come, minutes or days later, the handler is called **from its start**, in this instance or
+        another one, with the same body and the same attempt, and this call gives the answer. So what the handler does before it asks is
+        done again after each answer: effects belong under `ctx.once`, and what was worked out may be saved as `state`.
+
+        Several questions may follow one another: the n-th call is given the n-th answer, also in a retry. Each has to be the same question
+        as in the run before.
+
+        What ends the run is a private BaseException, raised from here: `except Exception` does not stop it, `finally` and `async with` run.
+        A handler that swallows it has asked nothing, and is answered by what it returns.
+
+        Only an `async def` handler can ask: in a plain `def` nothing awaits it.
+
+        Args:
+            prompt: What is asked: anything that JSON can say, at most 64 KiB.
+            returns: What the answer is read as.
+            state: Kept beside the message, at most 64 KiB of JSON: `ctx.state` of the later runs. None keeps what was saved before.
+            timeout: How long the question stays open, one day where nothing is said, at most seven. Then the message ends with
+                `timeout.total`, `details["state"]` "parked".
+
+        Raises:
+            Reject: It cannot be asked here (`not_async`), was another question when it was answered (`another_question`), was answered with
+                something that does not fit `returns` (`answer_unfit`), or there are over 100 questions or 256 KiB of answers
+                (`too_many_questions`). Let it through: the same again cannot help.
+            BodyError: The prompt or the state cannot be written as JSON, or is too large.
+            ValueError: The timeout is no duration, or over seven days.
+        """
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            text = "input_required needs an `async def` handler: in a plain `def` nothing awaits the answer"
+            raise Reject("not_async", text) from None
+        return self._ask(prompt, returns, state, timeout)
+
+    async def _ask(self, prompt: object, kind: Any, state: object, timeout: Duration | None) -> Any:
+        return self._questions.ask(prompt, kind, state, timeout)
 
     def _opened(self, pending: Pending) -> None:
         # An effect goes on to its end although its run does not, and with it what it has asked for.

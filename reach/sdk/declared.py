@@ -113,6 +113,9 @@ def check_options(options: Mapping[str, object]) -> None:
         raise ValueError("delay and not_before are two ways to say the same: one is wanted")
     check_budget(options.get("budget"))
     needs_of(options.get("needs"))
+    on_input = options.get("on_input")
+    if on_input is not None and not callable(on_input):
+        raise TypeError(f"on_input is {on_input!r:.100}: a function that answers a prompt is wanted")
     headers = options.get("headers")
     if headers is None:
         return

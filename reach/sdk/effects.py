@@ -74,6 +74,11 @@ class _Guard(NamedTuple):
         return {"guard": self.name, "msg_id": self.taken.msg_id}
 
 
+def guard_name(leg: int, name: str) -> str:
+    """How its guard is called: every agent that got a message of scope all has effects of its own."""
+    return f"{leg}:{name}" if leg else name
+
+
 class Effects:
     """The guarded effects of one instance. An effect that has begun is seen through to its end, also when its run is cancelled."""
 
@@ -109,8 +114,7 @@ class Effects:
         if not _NAME.fullmatch(name):
             raise ValueError(f"once: the name {name!r} is not 1 to 64 of A-Z a-z 0-9 . _ -")
         kind = _kind_of(function)
-        # Every agent that got a message of scope all has effects of its own.
-        own_name = f"{taken.leg}:{name}" if taken.leg else name
+        own_name = guard_name(taken.leg, name)
         owner = f"{self._instance_id}/{taken.lane}:{taken.hand}/{next(self._calls)}"
         guard = _Guard(self._backend, taken, own_name, owner)
         while True:

@@ -13,12 +13,14 @@ from reach.backend.port import Backend
 from reach.backend.steps import MailEntry
 from reach.clock import Clock
 from reach.envelope.codec import DEFAULT_MAX_BYTES, encode
+from reach.envelope.ledger import LegState
 from reach.envelope.message import Envelope, lane_of
 from reach.envelope.receipt import Notice, ReceiptRecord
 from reach.envelope.records import decode_notice, decode_receipt
 from reach.envelope.rules import fingerprint, partition_of
 from reach.errors import BackendDenied, BackendError, BackendFull, BackendUnavailable, EnvelopeError, RecordError
 from reach.log import PacedLog, event_log
+from reach.sdk.answering import Answering
 from reach.sdk.caller_trail import CallerTrail
 from reach.sdk.giving_up import GivingUp
 from reach.sdk.mailbox import Keeper, Mailbox, Reader
@@ -61,6 +63,7 @@ class Exchange:
         )
         self.trail = CallerTrail(self.recorder, clock)
         self.giving_up = GivingUp(backend, clock, rng, self.trail)
+        self.answering = Answering(self, self._move, self._look)
         self._log = PacedLog(log, clock)
         self._on_control = on_control
         self._pending: dict[str, list[Pending]] = {}
@@ -249,14 +252,18 @@ class Exchange:
         pending.deadline_at_ms = pending.counts_from_ms + total_ms
         self._arm(pending)
 
+    def _move(self, pending: Pending, deadline_at_ms: int) -> None:
+        """It asks, or was answered: another moment ends the wait."""
+        pending.close()
+        pending.deadline_at_ms = deadline_at_ms
+        self._arm(pending)
+
     def _extend(self, pending: Pending, deadline_at_ms: int) -> None:
         """The ledger has a later deadline than the caller knows."""
         if deadline_at_ms <= pending.deadline_at_ms or pending.done.done():
             return
         if not pending.fixed:
-            pending.close()
-            pending.deadline_at_ms = deadline_at_ms
-            self._arm(pending)
+            self._move(pending, deadline_at_ms)
             return
         pending.goes_on = deadline_at_ms >= pending.deadline_at_ms + END_AFTER_MS
         if not pending.goes_on:  # it was accepted a little late: the ledger may still end it in time
@@ -267,13 +274,14 @@ class Exchange:
         after_ms = self.clock.monotonic_ms() - pending.started_at_ms
         if pending.sent:
             self.giving_up.begin(pending)
+        more: dict[str, Any] = {"state": LegState.PARKED.value} if pending.questions else {}
         text = "no receipt within the caller's total"
         if pending.goes_on and not pending.owned:
             text += "; the message goes on, by the deadline of whoever sent it first"
-            self._end(pending, "timeout.total", text, waited_ms=after_ms, goes_on=True)
+            self._end(pending, "timeout.total", text, waited_ms=after_ms, goes_on=True, **more)
         else:
             text += "" if pending.accepted else "; it was never accepted"
-            self._end(pending, "timeout.total", text, waited_ms=after_ms)
+            self._end(pending, "timeout.total", text, waited_ms=after_ms, **more)
 
     def _end(
         self, pending: Pending, code: str, message: str, retry_after_ms: int | None = None, **details: object
@@ -291,6 +299,7 @@ class Exchange:
         report = await self.backend.due(pending.partition, pending.msg_id)
         if report.deadline_at_ms > report.now_ms:
             self._extend(pending, asked_at_ms + report.deadline_at_ms - report.now_ms)
+            await self._read_record(pending)  # it may ask, and the notice be lost
         else:
             await self._read_record(pending)
 
@@ -311,6 +320,7 @@ class Exchange:
 
     async def _read_record(self, pending: Pending) -> None:
         record = await self.backend.inspect(pending.partition, pending.msg_id)
+        self.answering.compare(pending, record)
         if record is not None:
             pending.take_record(record, decode_receipt)
 
@@ -354,5 +364,6 @@ class Exchange:
             return
         for pending in list(self._pending.get(notice.msg_id, ())):
             total_ms = pending.take_notice(notice)
-            if total_ms:
+            moved = self.answering.hear(pending, notice)
+            if total_ms and not moved:
                 self._extend(pending, pending.counts_from_ms + total_ms)

@@ -52,6 +52,7 @@ class Handle:
         self._exchange = exchange
         self._pending = pending
         self._tomb_ms = tomb_ms
+        exchange.answering.expect(pending)
         self._seen = False  # in the ledger
 
     async def status(self) -> MessageStatus:
@@ -128,8 +129,27 @@ class Handle:
             self._exchange.trail.cancelled(pending, legs[: result.closed])
         return result.what in ("cancelled", "tombstone")
 
+    async def answer(self, value: object, *, leg: int | None = None) -> None:
+        """Answer what is asked (`progress` gives it as kind `input_required`): the message goes on where it can.
+
+        Args:
+            value: Anything that JSON can say, at most 64 KiB.
+            leg: With scope all: whose question; None: the only one that is open.
+
+        Raises:
+            AnswerRefused: Nothing is asked (`answer.not_asked`), several legs ask (`answer.which_leg`), or that question has been
+                answered, or is not open any more (`answer.stale`).
+            BodyError: The value cannot be written as JSON, or is too large.
+            BackendError: Redis cannot be asked: it may have been answered, or the client is closed.
+        """
+        self._exchange.check_open()
+        await self._exchange.answering.answer(self._pending, value, leg)
+
     async def progress(self) -> AsyncIterator[Progress]:
-        """What the handler tells on the way, until the end. Whoever reads too slowly misses the oldest (256 are kept)."""
+        """What the handler tells on the way, and what it asks (see `answer`), until the end.
+
+        Whoever reads too slowly misses the oldest (256 are kept).
+        """
         pending, seen = self._pending, 0
         while True:
             missed = pending.noticed - len(pending.notices)
@@ -137,7 +157,8 @@ class Handle:
             seen = pending.noticed
             for notice in fresh:
                 leg = notice.fields.get("leg", 0)
-                yield Progress(notice.notice, leg if isinstance(leg, int) else 0, notice.fields.get("data"))
+                data = notice.fields.get("prompt" if notice.notice == "input_required" else "data")
+                yield Progress(notice.notice, leg if isinstance(leg, int) else 0, data)
             if seen < pending.noticed:
                 continue
             if pending.done.done():

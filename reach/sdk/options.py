@@ -1,7 +1,7 @@
 """What a send may say, and the envelope that it becomes. Pure."""
 
-from collections.abc import Mapping
-from typing import TypedDict
+from collections.abc import Callable, Mapping
+from typing import Any, TypedDict
 
 import msgspec
 
@@ -10,6 +10,9 @@ from reach.sdk.bodies import encode_body
 from reach.sdk.budgets import budget_of
 from reach.sdk.declared import needs_of
 from reach.sdk.durations import Duration, Moment, maybe_ms, moment_ms, to_ms
+
+OnInput = Callable[[Any], Any]
+"""Answers a question."""
 
 
 class Options(TypedDict, total=False):
@@ -30,6 +33,11 @@ class Options(TypedDict, total=False):
     counts from then; until then it can be cancelled as any other. With scope "all" it goes to those who fit when it is sent.
     budget: what the whole conversation may spend, a `Budget` or a mapping of hops, cost and tokens: what comes after it is spent ends as
     `budget.exceeded`. Handlers pass it on with whatever they send, and can only make it smaller.
+
+    on_input: answers what a handler asks: called with each prompt, a coroutine function, or a plain one in a thread; what it returns is the
+    answer. What it raises comes out of `request` and `ask`, which cancels what has no `key`; elsewhere it is logged, and the question stays
+    open. A question stops `timeout` until it is answered; but a `request`, `ask` or `gather` with a `timeout` and nobody to answer hears at
+    that, with `details["state"]` "parked".
     """
 
     type: str
@@ -47,6 +55,7 @@ class Options(TypedDict, total=False):
     delay: Duration | None
     not_before: Moment | None
     budget: Budget | Mapping[str, float] | None
+    on_input: OnInput | None
 
 
 class Parent(msgspec.Struct, frozen=True, kw_only=True):

@@ -27,11 +27,24 @@ def next_round(record: Record, sender: str) -> int:
 
 
 class Progress(msgspec.Struct, frozen=True):
-    """A sign of life from the handler. `data` is what it gave to `ctx.progress`; kind: received | progress."""
+    """A sign of life from the handler, or a question.
+
+    kind: received | progress: `data` is what it gave to `ctx.progress` | input_required: `data` is what it asks.
+    """
 
     kind: str
     leg: int
     data: Any
+
+
+class Question(msgspec.Struct, frozen=True):
+    """What a leg asks. `open_until_ms` by the monotonic clock; `left_ms`: of the message's total, once it is answered."""
+
+    leg: int
+    hand: str
+    prompt: Any
+    open_until_ms: int
+    left_ms: int
 
 
 class Waiters:
@@ -75,6 +88,13 @@ class Pending:
         self.sent = False  # it may have reached Redis
         self.given_up = False
         self.goes_on = False  # the ledger has a later deadline than this caller
+        self.questions: dict[int, Question] = {}  # leg -> what it asks now
+        self.answers = False  # its caller can answer; a fixed total stands still only then
+        self.on_input: Callable[[Any], Any] | None = None
+        self.raises = False  # it is a request, out of which that comes
+        self.problem: Exception | None = None  # what that has raised
+        self.paused = False  # its deadline is that of a question
+        self.total_ms = 0  # while it is paused
         self.looks = 0  # readings of the record that were asked for and are not done
         self.fingerprint = ""
         self.known_as = ""  # the fingerprint that the ledger has under this id already
@@ -214,6 +234,13 @@ class Pending:
             )
         self.legs = max(self.legs, 1)
         self._finish_if_whole()
+
+    def fail(self, problem: Exception) -> None:
+        """End the wait of a `request` with what its `on_input` has raised; the message, and whoever else waits, go on."""
+        if not self.done.done():
+            self.problem = problem
+            self.done.set_result(None)
+            self._tell()
 
     def _finish_if_whole(self) -> None:
         if self.legs and len(self.receipts) >= self.legs and not self.done.done():

@@ -19,6 +19,7 @@ class Run:
         "context",
         "envelope",
         "given_up",
+        "guards",
         "processing_ms",
         "started_at_ms",
         "taken",
@@ -37,6 +38,7 @@ class Run:
         self.context: Context | None = None
         self.answered = False
         self.given_up = False
+        self.guards: dict[str, None] = {}  # of the effects that it has asked for
         self.busy: asyncio.Future[Any] | None = None  # a thread that goes on after its run was given up
         self.timers: list[Cancel] = []
 

@@ -5,11 +5,11 @@ A run is answered once: by its handler's end, by a deadline, by a shutdown; or n
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from reach.backend.port import Backend
-from reach.backend.steps import Answer, SettleVerdict, Taken
+from reach.backend.steps import Answer, Parking, SettleVerdict, Taken
 from reach.clock import Clock
 from reach.delivery.inbox import Hold, Inbox, hold_of
 from reach.delivery.spending import Spender, beyond_needs, has_budget, spend, used_by
@@ -19,9 +19,10 @@ from reach.envelope.message import Envelope
 from reach.errors import EnvelopeError
 from reach.log import PacedLog, event_log
 from reach.sdk.context import Context
-from reach.sdk.effects import Effects
+from reach.sdk.effects import Effects, guard_name
 from reach.sdk.handlers import Handler, Handlers
 from reach.sdk.outcome import Reject, Retry, failed, raised, retryable, succeeded
+from reach.sdk.questions import Parked, parked_by
 from reach.sdk.run import Run
 from reach.sdk.sending import Origin
 from reach.service import Tasks
@@ -182,10 +183,13 @@ class Runs:
     async def _run(self, run: Run) -> None:
         taken = run.taken
         try:
-            answer, wait_ms = await self._answer(run)
+            outcome = await self._answer(run)
             if run.claim():
                 run.close()
-                await self._settle(taken, answer, wait_ms, run)
+                if isinstance(outcome, Parked):
+                    await self._park(run, outcome)
+                else:
+                    await self._settle(taken, *outcome, run)
         finally:
             run.close()
             if not run.answered:
@@ -200,7 +204,7 @@ class Runs:
         self._stir.set()
         self._on_change()
 
-    async def _answer(self, run: Run) -> tuple[Answer, int]:
+    async def _answer(self, run: Run) -> tuple[Answer, int] | Parked:
         taken, host = run.taken, self._host
         if not taken.envelope:
             return retryable("backend.unavailable", "the bytes of the message are lost", host=host), -1
@@ -228,6 +232,9 @@ class Runs:
             if run.answered or (task is not None and task.cancelling()):
                 raise
             return raised(cancelled, host=host)  # the handler has cancelled itself
+        asked = parked_by(problem)
+        if asked is not None:
+            return asked
         if problem is not None:
             if not run.answered and not isinstance(problem, Retry | Reject):
                 log.warning(
@@ -269,11 +276,38 @@ class Runs:
             alive=lambda notice: self._alive(run, notice),
             is_cancelled=lambda: run.given_up,
             hold_until=hold,
-            once=lambda name, function, args: self._effects.once(
-                run.taken, name, function, args, lambda: self.lost(hold_of(run.taken))
-            ),
+            once=lambda name, function, args: self._once(run, name, function, args),
         )
         return run.context
+
+    def _once(self, run: Run, name: str, function: Callable[..., Any], args: tuple[Any, ...]) -> Awaitable[Any]:
+        run.guards[guard_name(run.taken.leg, name)] = None
+        return self._effects.once(run.taken, name, function, args, lambda: self.lost(hold_of(run.taken)))
+
+    async def _park(self, run: Run, asked: Parked) -> None:
+        """Give the message up until it is answered. Its guards are named, since they must outlive the question."""
+        taken = run.taken
+        self._settling += 1
+        if run.context is not None:
+            run.context.give_up()
+        try:
+            parking = Parking(
+                taken.msg_id,
+                taken.leg,
+                taken.hand,
+                asked.prompt,
+                self._inbox.instance_id,
+                asked.state,
+                asked.open_ms,
+                tuple(run.guards),
+            )
+            verdict = await self._inbox.park(taken, parking)
+            if verdict != "done":
+                self._log.info("question not taken", msg_id=taken.msg_id, verdict=verdict)
+            self._record("agent.completed", run, "input_required" if verdict == "done" else verdict)
+        finally:
+            self._settling -= 1
+            self._stir.set()
 
     async def _settle(self, taken: Taken, answer: Answer, wait_ms: int, run: Run | None) -> None:
         self._settling += 1

@@ -85,7 +85,7 @@ class Sending:
             returns: What the output is read as.
             scope: "one" of the agents that fit, or "all" of them: then a receipt per leg.
             options: type, schema, timeout, ttl, key, correlation_id, order_key, priority, max_attempts,
-                headers, min_confidence, needs, delay, not_before, budget: see `Options`.
+                headers, min_confidence, needs, delay, not_before, budget, on_input: see `Options`.
 
         Returns:
             The receipt: also for what was refused, timed out, or could not be sent.
@@ -97,6 +97,7 @@ class Sending:
             BackendUnavailable: The client was closed before (`backend.closed`).
         """
         pending = self._open(target, scope, options, owned=True)
+        pending.raises = True
         try:
             await self._deliver_or_refuse(pending, target, body, scope, options)
             await pending.wait(self._origin.exchange.clock)
@@ -105,6 +106,8 @@ class Sending:
             raise
         finally:
             self._origin.exchange.drop(pending)
+        if pending.problem is not None:
+            raise pending.problem
         receipts = receipts_of(pending, returns)
         return receipts if scope == "all" else receipts[0]
 
@@ -253,6 +256,8 @@ class Sending:
             # One that breaks a rule is in no partition: it is refused before it is sent.
             order_key=order_key if order_key is not None and is_printable(order_key) else None,
         )
+        pending.on_input = options.get("on_input")
+        pending.answers = pending.on_input is not None
         pending.owned = owned and key is None
         self._opened(pending)
         return pending

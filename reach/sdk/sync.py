@@ -117,6 +117,10 @@ class SyncReach:
         """
         return self._thread.call(lambda: self._reach.ask(target, body, returns=returns, **options))
 
+    def answer(self, msg_id: str, value: object, *, leg: int | None = None) -> None:
+        """Answer what a handler asks of a message that this or an earlier process has sent. Arguments and errors as `Reach.answer`."""
+        self._thread.call(lambda: self._reach.answer(msg_id, value, leg=leg))
+
     def send(self, target: str, body: object = None, *, scope: Scope = "one", **options: Unpack[Options]) -> SyncHandle:
         """Send and go on: when this returns, Redis has acknowledged the message. Arguments and errors as `Reach.send`."""
         handle: Handle = self._thread.call(lambda: self._reach.send(target, body, scope=scope, **options))

@@ -56,8 +56,12 @@ class SyncHandle:
         """End what is still open of it. True if it is cancelled, False if it had ended. Errors as `Handle.cancel`."""
         return self._thread.call(self._handle.cancel)
 
+    def answer(self, value: object, *, leg: int | None = None) -> None:
+        """Answer what is asked (`progress` gives it as kind `input_required`). Arguments and errors as `Handle.answer`."""
+        self._thread.call(lambda: self._handle.answer(value, leg=leg))
+
     def progress(self) -> Iterator[Progress]:
-        """What the handler tells on the way, until the end. Whoever reads too slowly misses the oldest (256 are kept)."""
+        """What the handler tells on the way, and what it asks, until the end. Whoever reads too slowly misses the oldest (256 are kept)."""
         return _each(self._thread, self._handle.progress)
 
 

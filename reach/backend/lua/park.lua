@@ -8,7 +8,7 @@
 -- ARGV instance text who ran it; '' = whoever it is pending to
 -- ARGV prompt json what is asked, at most 64 KiB
 -- ARGV state json what the next run is given back, at most 64 KiB; '' = what was saved before
--- ARGV open_ms integer how long the question stays open, at most 30 days; 0 = one day
+-- ARGV open_ms integer how long the question stays open, at most 7 days; 0 = one day
 -- ARGV guard* text the guards of effects, as once_take was given them: they must outlive the question
 -- RETURNS done, stale, unknown (no record)
 -- REPEAT done with the same hand, also after the answer until the message is handed over again

@@ -1,5 +1,5 @@
 -- What a question may be: small, and few in one message. Needs filling.
-local MAX_VALUE, MAX_ANSWERS, MAX_KEPT, MAX_OPEN_MS = 65536, 100, 262144, 2592000000 -- as in reach/backend/bounds.py
+local MAX_VALUE, MAX_ANSWERS, MAX_KEPT, MAX_OPEN_MS = 65536, 100, 262144, 604800000 -- as in reach/backend/bounds.py
 local WIDE = {'[\194-\223][\128-\191]', '\224[\160-\191][\128-\191]', '[\225-\236\238\239][\128-\191][\128-\191]', '\237[\128-\159][\128-\191]',
   '\240[\144-\191][\128-\191][\128-\191]', '[\241-\243][\128-\191][\128-\191][\128-\191]', '\244[\128-\143][\128-\191][\128-\191]'}
 
