@@ -155,6 +155,7 @@ class Leg(
         "question_hand": "qh",
         "prompt": "qp",
         "answers": "qa",
+        "answered": "qd",
         "saved": "sv",
         "left_ms": "lm",
         "total_at_ms": "ta",
@@ -196,6 +197,9 @@ class Leg(
     question_hand: str = ""  # the hand that parked it last
     prompt: str = ""  # JSON: what is asked, while it is parked
     answers: tuple[Given, ...] = ()  # to what was asked before, in order
+    answered: str = (
+        ""  # SHA-1 of the hand and the value of the last answer: whoever heard no reply knows by it that it was taken
+    )
     saved: str = ""  # JSON: what the next run is given back
     left_ms: int = 0  # of its total, while it is parked
     total_at_ms: int = (

@@ -1,5 +1,6 @@
 """The questions of handlers that come back to their caller, and its answers. While one is open, the caller's total stands still."""
 
+import hashlib
 import random
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
@@ -174,12 +175,10 @@ class Answering:
             raise _refused(verdict, msg_id)
 
     async def _was_ours(self, partition: int, msg_id: str, number: int, hand: str, data: bytes) -> bool:
-        """Whether the try whose reply was lost has been taken: the newest answer is this one, and nothing was asked since."""
+        """Whether the try whose reply was lost has been taken."""
         record = await self._backend.inspect(partition, msg_id, number)
         leg = record.legs.get(number) if record is not None else None
-        if leg is None or leg.question_hand != hand or not leg.answers:
-            return False
-        return leg.state is not LegState.PARKED and leg.answers[-1].value.encode() == data
+        return leg is not None and leg.answered == hashlib.sha1(hand.encode() + data, usedforsecurity=False).hexdigest()
 
     async def _answer_by(self, pending: Pending, on_input: Callable[[Any], Any], question: Question) -> None:
         try:

@@ -42,7 +42,7 @@ def setting_faults(sources: Mapping[str, str], table: Iterable[str], page: str) 
 
 
 #: codes of errors that never travel: they name a fault of this process or of its configuration
-LOCAL_FAMILIES = frozenset({"config", "backend", "record", "otlp", "wait"})
+LOCAL_FAMILIES = frozenset({"answer", "config", "backend", "record", "otlp", "wait"})
 
 
 def code_faults(codes: Iterable[str], sources: Mapping[str, str]) -> list[str]:

@@ -105,11 +105,11 @@ def answer(part: Partition, msg_id: str, sender: str, number: int, hand: str, va
         lapse_leg(part, msg_id, record, number, LegState.EXPIRED, "timeout.total", message)
         part.save(msg_id, record)
         return "stale"
-    asked = hashlib.sha1(leg.prompt.encode(), usedforsecurity=False).hexdigest()
     record.change(
         number,
         state=LegState.RETURNED,
-        answers=(*leg.answers, Given(asked, given)),
+        answered=_sha1(hand + given),
+        answers=(*leg.answers, Given(_sha1(leg.prompt), given)),
         total_at_ms=part.now_ms + leg.left_ms,
         left_ms=0,
         prompt="",
@@ -124,6 +124,10 @@ def answer(part: Partition, msg_id: str, sender: str, number: int, hand: str, va
         extra = f'{{"leg":{number},"hand":{quoted(hand)},"left_ms":{leg.left_ms}}}'
         post_routed(part, msg_id, record, mailbox, extra)
     return "done"
+
+
+def _sha1(text: str) -> str:
+    return hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
 
 
 def _checked(name: str, value: bytes) -> str:

@@ -5,6 +5,9 @@ from typing import Any
 import msgspec
 
 from reach import Agent, Context
+from reach.testing import TestReach
+
+HOURS = 3_600
 
 
 class Approval(msgspec.Struct):
@@ -42,3 +45,16 @@ def refunds(desk: Desk, problems: list[Exception] | None = None, **options: Any)
         return "paid"
 
     return agent
+
+
+def agent_with(function: Any, **options: Any) -> Agent:
+    agent = Agent("asker-{instance}", **options)
+    agent.capability("ask")(function)
+    return agent
+
+
+async def hours_later(bus: TestReach) -> None:
+    """Two hours in which nobody does anything, and the time that it takes everybody to come back."""
+    await bus.settle()
+    bus.clock.advance(2 * HOURS * 1_000)
+    await bus.advance(30)

@@ -12,6 +12,7 @@ import pytest
 
 from reach import Agent, BackendUnavailable, ConfigError, Context, Rejected, SyncReach, Timeout
 from reach.sdk.loop_thread import LoopThread
+from tests.unit.sdk.refunds import Approval, Desk, refunds
 from tests.unit.sdk.shops import Order, Refund, shop
 from tests.waiting import eventually
 
@@ -283,3 +284,17 @@ def test_a_forked_child_is_refused_and_harms_nothing(reach: SyncReach) -> None:
     os.close(read)
     os.close(write)
     assert reach.ask("tell") == "told"
+
+
+def test_questions_are_answered_from_a_program_without_a_loop() -> None:
+    with SyncReach.embedded(refunds(Desk()), agent_id="asker") as reach:
+        assert reach.request("refund", 500, on_input=lambda _: Approval(True)).output == "paid"
+        handle = reach.send("refund", 600)
+        asked = next(handle.progress())
+        assert (asked.kind, asked.data) == ("input_required", {"refund": 600})
+        handle.answer(Approval(False))
+        assert handle.receipt().output == "refused"
+        later = reach.send("refund", 700)
+        eventually(lambda: later.status().legs[:1] and later.status().legs[0].state == "parked")
+        reach.answer(later.msg_id, Approval(True))
+        assert later.receipt().output == "paid"
