@@ -5,7 +5,7 @@ Exit status: 0, 1 the answer was a failure, 2 usage, 69 Redis cannot be used, 75
 
 import click
 
-from reach.cli import agents, dead, demo, dev, doctor, events, messages, routes, scripts, version
+from reach.cli import agents, cancelling, dead, demo, dev, doctor, events, messages, routes, scripts, version
 from reach.cli.edge import Commands
 
 
@@ -23,6 +23,7 @@ for command in (
     demo.demo,
     messages.send,
     messages.request,
+    cancelling.cancel,
     agents.agents,
     events.events,
     dead.dead,
