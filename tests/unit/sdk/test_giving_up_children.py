@@ -97,6 +97,25 @@ async def test_a_run_that_is_lost_gives_up_its_children_and_the_next_one_asks_an
         assert agents.cancelled == [1]
 
 
+async def test_a_run_that_a_stop_cuts_off_gives_up_its_children_and_goes_on_elsewhere() -> None:
+    async def parent(body: Any, ctx: Context) -> None:
+        await ctx.request("worker", ctx.attempt, timeout=60)
+
+    agents = Agents(parent)
+    async with TestReach(agents.parent, agents.worker) as bus:
+        handle = await bus.send("parent", timeout=60)
+        await bus.settle()
+        (stopped,) = agents.parent.instances
+        await bus.start(agents.parent)
+        stopping = asyncio.ensure_future(stopped.stop(1_000))
+        await bus.advance(1.1)
+        await stopping
+        await bus.advance(1)
+        assert agents.began == [1, 1]  # the second run burnt no attempt, and has asked anew
+        assert agents.cancelled == [1]
+        assert (await handle.status()).legs[0].attempts == 1
+
+
 async def test_a_killed_agent_cancels_nothing() -> None:
     async def parent(body: Any, ctx: Context) -> None:
         await ctx.request("worker", "x", timeout=60)
