@@ -158,6 +158,21 @@ async def test_an_agent_without_scripts_tells_what_it_used(
     assert (int(stored.get("c", b"0")), int(stored.get("t", b"0")) - 50) == used
 
 
+async def test_where_the_message_cannot_be_read_any_more_all_that_was_used_is_counted(bench: Bench) -> None:
+    msg_id = await bench.send(correlation_id=CONV, budget={"tokens": 900}, needs={"context_tokens": 50})
+    await bench.router.run_once()
+    stream = bench.store.stream(KEYS.inbox(0, "refund-1", "normal"))
+    assert stream is not None
+    ((hand, entry),) = stream.all()
+    entry[b"e"] = b"junk"
+    receipt = b'{"status":"success","details":{"tokens":70}}'
+    bench.store.append(KEYS.receipts(0), {b"m": msg_id.encode(), b"l": b"0", b"h": hand.encode(), b"r": receipt})
+    await bench.router.run_once()
+    stored = bench.store.hash(KEYS.conversation(CONV))
+    assert stored is not None
+    assert stored["t"] == b"120"
+
+
 @pytest.mark.parametrize("budget", [{"hops": -1}, {"cost": -0.5}, {"tokens": -1}])
 async def test_a_budget_below_nothing_is_refused(bench: Bench, budget: dict[str, Any]) -> None:
     await bench.send(budget=budget)
