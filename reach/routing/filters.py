@@ -102,7 +102,7 @@ def accepts(agent: Agent, message: Message, _: View) -> str | None:
 
 def loop(agent: Agent, message: Message, _: View) -> str | None:
     """Has not had the message's forerunners, unless this is the answer to what it sent itself."""
-    if agent.agent_id not in message.hops or _is_sender(agent.agent_id, message.replies_to):
+    if agent.agent_id not in message.hops or _is_asker(agent.agent_id, message):
         return None
     return "is among previous_hops"
 
@@ -190,6 +190,12 @@ def sift(
     return Sifted(fits, refused)
 
 
-def _is_sender(agent_id: str, sender: str) -> bool:
-    """Whether this agent is one of the replicas that send under this name (`refund-01` of `refund`), or has it as its id."""
-    return bool(sender) and (agent_id == sender or agent_id.startswith((f"{sender}-", f"{sender}.", f"{sender}_")))
+def _is_asker(agent_id: str, message: Message) -> bool:
+    """Whether it is this agent whose message is answered: by its id, or as a replica that sends under a name (`refund-01` of `refund`).
+
+    A replica that has asked is one of the last two on the path, who asked and who was asked: `refund-audit` further up is somebody else.
+    """
+    sender = message.replies_to
+    if not sender or agent_id == sender:
+        return bool(sender)
+    return agent_id in message.last_hops and agent_id.startswith((f"{sender}-", f"{sender}.", f"{sender}_"))

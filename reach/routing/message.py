@@ -15,6 +15,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
         conversation: Which it belongs to.
         context_tokens: So much room it needs in the context of its agent; 0 = it says nothing.
         hops: The agents it has been through; none of them gets it again.
+        last_hops: The last two of them: who asked, and who was asked and sends this.
         replies_to: The sender of the message that it answers, "" = it answers none; a loop back to it is none.
         start_at_ms: What every timeout counts from: accepted, or not_before where that is later.
         first_at_ms: It must have been handed over once by then.
@@ -34,6 +35,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     conversation: str = ""
     context_tokens: int = 0
     hops: frozenset[str] = frozenset()
+    last_hops: tuple[str, ...] = ()
     replies_to: str = ""
     start_at_ms: int
     first_at_ms: int
@@ -66,6 +68,7 @@ def message_of(
         conversation=envelope.conversation,
         context_tokens=(envelope.needs.context_tokens or 0) if envelope.needs is not None else 0,
         hops=frozenset(envelope.traces.previous_hops),
+        last_hops=envelope.traces.previous_hops[-2:],
         replies_to=replies_to,
         start_at_ms=start_at_ms,
         first_at_ms=first_at_ms,

@@ -72,9 +72,10 @@ def test_each_filter(
 
 def test_a_reply_may_go_back_to_a_replica_of_its_sender() -> None:
     index = CapabilityIndex()
-    for agent_id in ("refund-01", "refunds"):
+    path = ("refund-audit", "refunds", "refund-01", "b")
+    for agent_id in path:
         add(index, agent_id, "work")
-    asked = message(hops=frozenset({"refund-01", "refunds"}), replies_to="refund")
+    asked = message(hops=frozenset(path), last_hops=path[-2:], replies_to="refund")
     sifted = sift(index.agents.values(), asked, view())
     assert [agent.agent_id for agent in sifted.fits] == ["refund-01"]
 

@@ -101,6 +101,13 @@ async def test_a_call_back_that_waited_for_room_comes_to_the_asker() -> None:
         assert (await handle.receipt(0)).output == "answered by a"
 
 
+async def test_an_agent_whose_id_begins_with_the_name_of_the_asker_is_not_the_asker() -> None:
+    agents = [asking("first", "a", agent_id="a-audit"), asking("a", "b"), asking("b", "capability:first")]
+    async with TestReach(*agents) as bus:
+        assert (await ask(bus, "first")).output == "loop.detected"
+        assert bus.sent[-1].traces.previous_hops == ("a-audit", "a", "b")
+
+
 async def test_nobody_sends_to_itself() -> None:
     async with TestReach(asking("a", "agent_id:a")) as bus:
         assert (await ask(bus, "a")).output == "loop.detected"
