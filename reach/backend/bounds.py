@@ -42,6 +42,11 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         "max_inbox", 10_000, "an inbox with so many entries is full, unless the policy of the pattern says otherwise"
     ),
+    Setting("max_inflight", 0, "so many messages may be open, over all partitions; one more is refused; 0: any number"),
+    Setting("max_inflight_per_sender", 0, "the same of one sender"),
+    Setting(
+        "max_inflight_per_agent", 0, "so many may lie with one agent, queued and running; with it the inbox is full"
+    ),
     Setting("max_fanout", 1_000, "so many agents may get one message of scope all; never more than 10,000"),
     Setting(
         "max_ingress",

@@ -46,6 +46,7 @@ TABLE: tuple[Row, ...] = (
     Row("part", "reach:{T}:part:<msg_id>", ("stream",), True, "5 min after the end", "progress"),
     Row("line", "reach:{T}:line:<line>", ("list",), True, "while used", "scripts"),
     Row("share", "reach:{T}:share:<agent_id>", ("hash",), True, "while used", "scripts"),
+    Row("inflight", "reach:{T}:inflight", ("hash",), True, "while used", "scripts"),
     Row("session", "reach:{T}:session:<agent_id>:<order_key>", ("hash",), True, "bounded", "settle"),
     Row("blob", "reach:{T}:blob:<id>", ("string",), True, "as the record", "sender"),
     Row("once", "reach:{T}:once:<msg_id>:<name>", ("hash",), True, "as the record, and 10 min", "agents"),
@@ -152,6 +153,9 @@ class KeySpace:
 
     def share(self, partition: int, agent_id: str) -> str:
         return f"{self.partition_prefix(partition)}share:{agent_id}"
+
+    def inflight(self, partition: int) -> str:
+        return self.partition_prefix(partition) + "inflight"
 
     def tick(self, partition: int) -> str:
         return self.partition_prefix(partition) + "tick"

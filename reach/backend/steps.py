@@ -52,6 +52,7 @@ class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
     dead: bool = False
     free: bool = False
     room: int = 0  # move: not where as many entries lie in the agent's lanes already; 0 = no bound
+    max_agent: int = 0  # what lies in all lanes of its inbox, queued and running; 0 = no bound
 
 
 class Send(msgspec.Struct, frozen=True):
@@ -68,6 +69,8 @@ class Send(msgspec.Struct, frozen=True):
     envelope: bytes
     reply_to: str = ""
     notice: str = ""
+    max_open: int = 0  # so many messages may be open here, 0 = any number
+    max_open_sender: int = 0  # and so many of one sender
 
 
 class Again(msgspec.Struct, frozen=True):
@@ -103,8 +106,8 @@ class RouteResult(msgspec.Struct, frozen=True):
 
     verdict: Verdict
     hands: tuple[str, ...] = ()
-    #: "" new message, else duplicate | conflict | tombstone | overloaded | held (in its order line); of `full`: share, where only the
-    #: sender's part of the inbox is
+    #: "" new message, else duplicate | conflict | tombstone | overloaded | held (in its order line); of `full`: the
+    #: bound where it is not the room of the inbox: share | agent | env | sender
     known: str = ""
     error: str = ""
 

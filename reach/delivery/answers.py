@@ -125,7 +125,7 @@ def read_answer(data: bytes, *, max_bytes: int = DEFAULT_MAX_BYTES) -> tuple[Ans
     return answer, wait_ms
 
 
-def refusal(error: EnvelopeError, *, at_ms: int, durability: str) -> bytes:
+def refusal(error: EnvelopeError, *, at_ms: int, durability: str, retry_after_ms: int | None = None) -> bytes:
     """The whole receipt for an envelope that was refused: nothing of it is in the ledger, so nothing else fills it in."""
     return _encode(
         ReceiptRecord(
@@ -138,6 +138,7 @@ def refusal(error: EnvelopeError, *, at_ms: int, durability: str) -> bytes:
             correlation_id=error.correlation_id or error.msg_id,
             duration_ms=0,
             queue_ms=0,
+            retry_after_ms=retry_after_ms,
             finished_at=at_ms,
             durability=durability,
         )

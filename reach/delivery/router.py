@@ -12,6 +12,7 @@ from reach.backend.port import Backend
 from reach.backend.steps import Again, Decision, Plan, Record, RouteResult, Send, WorkEntry
 from reach.clock import Clock, SystemClock
 from reach.delivery.conversations import Conversations
+from reach.delivery.inflight import bounded, turned_away
 from reach.delivery.judge import Case, Judge, Reference, read_reference
 from reach.delivery.on_behalf import OnBehalf
 from reach.delivery.rates import Rates
@@ -234,7 +235,9 @@ class Router:
             cases = []
             for case, result in zip(kept, results, strict=True):
                 if result.verdict in {"full", "gone", "changed"}:
-                    if result.verdict != "gone" or not await self._reopened(partition, case):
+                    if turned_away(case, result, at_ms=self._now_ms(), durability=self._backend.durability):
+                        pass  # it is refused with the next round
+                    elif result.verdict != "gone" or not await self._reopened(partition, case):
                         _note_unfit(case, result)
                     case.tries += 1
                     cases.append(case)
@@ -319,7 +322,8 @@ class Router:
     # ---------------------------------------------------------------- applying
     async def _apply(self, partition: int, cases: list[Case]) -> list[RouteResult]:
         """One call for all; where the whole call fails, one by one, so that only the one that fails alone suffers."""
-        decisions = [case.decision for case in cases if case.decision is not None]
+        made = [case.decision for case in cases if case.decision is not None]
+        decisions = [bounded(decision, self._judge.setting, self._backend.partitions) for decision in made]
         try:
             return await self._backend.route(partition, decisions)
         except SERVER_ERRORS:
@@ -376,6 +380,8 @@ def _note_unfit(case: Case, result: RouteResult) -> None:
 def _unfit(result: RouteResult) -> Unfit:
     if result.verdict != "full":
         return "gone"
+    if result.known == "agent":
+        return "agent"
     return "share" if result.known == "share" else "full"
 
 

@@ -53,6 +53,7 @@ class Head(
         "members": "j",
         "tombstones": "tomb",
         "stopped": "sp",
+        "counted": "ic",
         "accepted_at_ms": "at",
         "first_at_ms": "fa",
         "total_at_ms": "ta",
@@ -83,6 +84,7 @@ class Head(
     #: sender -> the round up to which it cancelled the message before it came; nothing else is known of such a message
     tombstones: dict[str, int] = {}
     stopped: int = 0  # the greatest round whose cancel came before its send, when a lower one had ended retryable
+    counted: bool = False  # among the open messages of its partition, since those are bounded
     accepted_at_ms: int = 0
     first_at_ms: int = 0  # the first hand-over must have happened by then
     total_at_ms: int = 0

@@ -218,9 +218,9 @@ def _nobody(message: Message, leg: Leg | None, sifted: Sifted, view: View) -> Ch
         return _end(
             Finish("loop.detected", "everybody who could take it is among previous_hops", _reasons(sifted)), why
         )
-    crowded = {"full", "share"}.intersection(view.unfit.values())
+    crowded = set(view.unfit.values()) - {"gone"}
     if crowded and view.policy.on_full == "reject" and not was_with_somebody:
-        text = "every inbox is full" if "full" in crowded else "this sender fills its share of every inbox"
+        text = "this sender fills its share of every inbox" if crowded == {"share"} else "every inbox is full"
         return _end(Finish("overloaded", text, _reasons(sifted), retry_after_ms=1_000), why)
     over = _over_rate(message, leg, sifted, view)
     if over is not None:

@@ -13,10 +13,11 @@ from reach.routing.agents import SUSPECT_MS, Agent
 from reach.routing.message import Message
 from reach.routing.steps import Seen
 
-Unfit = Literal["full", "share", "gone"]
+Unfit = Literal["full", "share", "agent", "gone"]
 _WORDS: dict[Unfit, str] = {
     "full": "its inbox is full",
     "share": "this sender fills its share of the inbox",
+    "agent": "it has as many messages as one agent may",
     "gone": "its inbox is gone",
 }
 

@@ -61,6 +61,7 @@ SPOTS: dict[str, Spot] = {
     "part": Spot(part),
     "line": Spot(of_partition("line:abc")),
     "share": Spot(of_partition(f"share:{AGENT}")),
+    "inflight": Spot(of_partition("inflight")),
     "session": Spot(of_partition(f"session:{AGENT}:order-1")),
     "blob": Spot(of_partition("blob:abc")),
     "once": Spot(of_partition(f"once:{MSG_ID}:mail")),

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from reach.envelope.ledger import LegState
 from tests.contract.places import ENV, KEYS
 from tests.integration.spine import BOX, Spine, envelope, until
 
@@ -81,3 +82,52 @@ async def _told(spine: Spine, msg_id: str) -> dict[str, Any] | None:
 
     found: list[dict[str, Any] | None] = await until(known, f"an inbox or an end for {msg_id}")
     return found[0]
+
+
+async def has_setting(spine: Spine, name: str, value: bytes) -> None:
+    """Every router knows this field of meta."""
+    await spine.backend.set_meta("meta", name, value)
+    index = next(service for service in spine.services if service.name == "watcher").index  # type: ignore[attr-defined]
+
+    async def known() -> bool:
+        return bool(index.setting(name, 0) == int(value))
+
+    await until(known, f"{name} in the index")
+
+
+@pytest.mark.leaves_work(why="nobody reads the inbox")
+@pytest.mark.parametrize("name", ["max_inflight", "max_inflight_per_sender"])
+async def test_over_what_may_be_open_it_is_refused_before_anything_is_written(spine: Spine, name: str) -> None:
+    await spine.register("refund-1", "refund")
+    await has_setting(spine, name, b"2")
+    made = [by("noisy") for _ in range(3)]
+    for one in made:
+        await spine.send(one)
+    receipt = await spine.receipt(str(made[2]["msg_id"]))
+    assert (receipt["status"], receipt["code"], receipt["retry_after_ms"]) == ("retryable", "overloaded", 1_000)
+    assert receipt["details"] == {"bound": name}
+    assert await spine.backend.inspect(0, str(made[2]["msg_id"])) is None
+    record = (await spine.points(str(made[2]["msg_id"]), "message.received", "message.rejected"))[-1]
+    assert record["code"] == "overloaded"
+    await spine.backend.cancel(0, str(made[0]["msg_id"]), "noisy", 1, 0)
+    await spine.send(made[2])  # the same again can help
+    await until(lambda: _queued(spine, 2), "the message in the inbox")
+
+
+@pytest.mark.leaves_work(why="nobody reads the inbox")
+async def test_an_agent_with_as_much_as_it_may_have_makes_others_wait(spine: Spine) -> None:
+    await spine.register("refund-1", "refund")
+    await has_setting(spine, "max_inflight_per_agent", b"1")
+    first, second = by("anybody"), by("anybody") | {"priority": 9}
+    await spine.send(first)
+    await until(lambda: _queued(spine, 1), "the first in the inbox")
+    await spine.send(second)
+    await until(lambda: _waits(spine, str(second["msg_id"])), "the second waits")
+    await spine.backend.cancel(0, str(first["msg_id"]), "anybody", 1, 0)
+    hand, fields = await spine.work("refund-1", "high")
+    assert (hand, fields[b"m"].decode()) == (hand, second["msg_id"])
+
+
+async def _waits(spine: Spine, msg_id: str) -> bool:
+    record = await spine.backend.inspect(0, msg_id)
+    return record is not None and record.legs[0].state is LegState.WAITING

@@ -184,7 +184,7 @@ losses = (
         st.sampled_from(
             (
                 *("inbox", "entry", "entry", "bytes", "record", "tick", "due", "mailbox"),
-                *("again", "ingress", "agents", "control", "share", "conversation", "rate"),
+                *("again", "ingress", "agents", "control", "share", "inflight", "conversation", "rate"),
             )
         ),
         picks,
@@ -197,7 +197,7 @@ losses = (
         st.sampled_from(
             (
                 *("mailbox", "inbox", "due", "tick", "again", "ingress", "dead", "bytes", "agents", "beats", "load"),
-                *("changes", "control", "routes", "types", "meta", "lock", "share", "conversation", "rate"),
+                *("changes", "control", "routes", "types", "meta", "lock", "share", "inflight", "conversation", "rate"),
             )
         ),
     ),

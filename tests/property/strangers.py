@@ -117,6 +117,7 @@ class WholeWalker(Walker):
             "agents": KEYS.agents(),
             "control": KEYS.control(),
             "share": KEYS.share(0, agent),
+            "inflight": KEYS.inflight(0),
             "conversation": KEYS.conversation("c1"),
             "rate": KEYS.rate(agent),
         }
@@ -152,6 +153,7 @@ class WholeWalker(Walker):
             "meta": KEYS.meta(),
             "lock": KEYS.lock("opener"),
             "share": KEYS.share(0, AGENTS[0]),
+            "inflight": KEYS.inflight(0),
             "conversation": KEYS.conversation("c1"),
             "rate": KEYS.rate(AGENTS[0]),
         }

@@ -56,7 +56,7 @@ def plan_of(
     free: bool = False,
 ) -> Plan:
     answer = answer_of("failed", "route.not_found") if act == "finish" else None
-    return Plan(act, agent, max_inbox, wait_ms, answer, dead, free)
+    return Plan(act, agent, max_inbox, wait_ms, answer, dead, free, max_agent=2 if max_inbox == 4 else 0)
 
 
 def answer_of(status: Literal["success", "failed", "retryable"], code: str, details: str = '{"k":1}') -> Answer:
@@ -197,7 +197,9 @@ class Walker:
         if meant is None:
             return Refuse(entry)  # a stranger's
         head = head_of(meant.msg_id, **meant.changes)
-        return Send(entry, meant.msg_id, head, meant.plans, entry.fields[b"e"], meant.reply_to, meant.notice)
+        most, mine = (3, 1) if head.sender == "s2" else (0, 0)
+        envelope = entry.fields[b"e"]
+        return Send(entry, meant.msg_id, head, meant.plans, envelope, meant.reply_to, meant.notice, most, mine)
 
     async def decide(self, worker: str, plan: Plan, lie: str) -> None:
         """Decide about everything that came through the internal door, in one batch."""

@@ -3,9 +3,9 @@
 -- KEYS due key reach:{T}:due, the one key that names the partition
 -- ARGV n integer how many decisions
 -- ARGV max_dead integer how many dead letters are kept
--- ARGV decision* msgpack n maps: k (s send, a again, r refuse), x stream key, id entry id; s: m, H head, p plans, r reply_to, o notice; a: m, l, h, s state, n attempt, p plan, pr, to; r: r mailbox, re receipt, d fields of the dead entry beside e, none = not kept
+-- ARGV decision* msgpack n maps: k (s send, a again, r refuse), x stream key, id entry id; s: m, H head, p plans, r reply_to, o notice, mo and ms how many messages may be open, of all and of its sender (0 = any number); a: m, l, h, s state, n attempt, p plan, pr, to; r: r mailbox, re receipt, d fields of the dead entry beside e, none = not kept
 -- ARGV envelope* bytes n envelopes ('' for a; for r the bytes that the dead entry keeps); bytes, since this msgpack knows text only
--- RETURNS a list per decision: verdict (done skipped full gone changed error), known (full: share, where only this sender's part of the inbox is), then the hand of each leg or ''; error: the text
+-- RETURNS a list per decision: verdict (done skipped full gone changed error), known (of full: share, agent, env, sender: the bound, where it is not the room of the inbox), then the hand of each leg or ''; error: the text
 -- REPEAT skipped for what is acknowledged already, also for what failed after it and was kept among the dead letters; nothing is written twice
 -- INCLUDE start
 -- INCLUDE healing

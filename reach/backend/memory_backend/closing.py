@@ -4,7 +4,7 @@ import json
 
 from reach.backend.memory_backend.lining import leave
 from reach.backend.memory_backend.partition import Partition
-from reach.backend.memory_backend.sharing import unshare
+from reach.backend.memory_backend.sharing import count_out, unshare
 from reach.backend.memory_backend.store import MessageRecord
 from reach.backend.steps import Answer
 from reach.envelope.ledger import Head, Leg, LegState
@@ -85,7 +85,7 @@ def close_leg(
     The best answer so far survives every end but a cancel. `sure`: of a success that a run has just given.
     """
     measure(part, record, number)
-    unshare(part, record, number)
+    count_out(part, record, number)
     leg = record.legs[number]
     if leg.state in {LegState.QUEUED, LegState.RUNNING}:  # else its entry is gone, and the id may be another's
         part.discard(leg.agent, record.head.lane, leg.hand)

@@ -1,7 +1,7 @@
 """A move: a queued leg leaves the inbox where nobody has touched it for another one."""
 
 from reach.backend.memory_backend.partition import Partition
-from reach.backend.memory_backend.sharing import unshare
+from reach.backend.memory_backend.sharing import lying_with, unshare
 from reach.backend.memory_backend.store import MessageRecord
 from reach.backend.steps import Plan
 
@@ -15,10 +15,7 @@ def undelivered(part: Partition, record: MessageRecord, number: int) -> bool:
 
 def crowded(part: Partition, plan: Plan) -> bool:
     """Whether the other agent has as much as it can begin already: routers decide about a whole backlog by one and the same beat."""
-    if plan.act != "move" or plan.room <= 0:
-        return False
-    inboxes = (part.inbox(plan.agent, lane) for lane, _ in part.lanes(plan.agent))
-    return sum(len(inbox) for inbox in inboxes if inbox is not None) >= plan.room
+    return plan.act == "move" and 0 < plan.room <= lying_with(part, plan.agent)
 
 
 def leave(part: Partition, record: MessageRecord, number: int, plan: Plan) -> None:

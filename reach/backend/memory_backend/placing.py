@@ -13,7 +13,7 @@ from reach.backend.memory_backend.closing import (
 )
 from reach.backend.memory_backend.holding import held_back, is_behind
 from reach.backend.memory_backend.partition import LARGE_BYTES, Partition
-from reach.backend.memory_backend.sharing import share, share_taken
+from reach.backend.memory_backend.sharing import lying_with, share, share_taken
 from reach.backend.memory_backend.store import MessageRecord
 from reach.backend.memory_backend.ticking import LEASE_MS
 from reach.backend.steps import Plan
@@ -23,10 +23,10 @@ from reach.errors import BackendError
 
 def obstacle(
     part: Partition, msg_id: str, record: MessageRecord, plan: Plan
-) -> tuple[Literal["", "gone", "full"], Literal["", "share"]]:
+) -> tuple[Literal["", "gone", "full"], Literal["", "share", "agent"]]:
     """Why the plan cannot be carried out, looked at before anything is written (but for a group that was lost); "" = it can.
 
-    full: with "share" where the inbox is so only for this sender.
+    full: with "share" where the inbox is so only for this sender, "agent" where the agent has as much as it may.
     """
     if plan.act not in {"deliver", "move"} or (plan.act == "deliver" and is_behind(part, msg_id, record)):
         return "", ""
@@ -36,6 +36,8 @@ def obstacle(
         return "gone", ""
     if 0 < plan.max_inbox <= len(inbox):
         return "full", ""
+    if 0 < plan.max_agent <= lying_with(part, plan.agent):
+        return "full", "agent"
     if plan.max_inbox > 0 and share_taken(part, head, plan.agent, plan.max_inbox):
         return "full", "share"
     return "", ""

@@ -12,6 +12,7 @@ from reach.backend.memory_backend.partition import Partition
 from reach.backend.memory_backend.placing import Placed, is_large, obstacle, place, post_routed
 from reach.backend.memory_backend.raising import raise_timeouts, tell_callers
 from reach.backend.memory_backend.rescuing import letter_of, rescue
+from reach.backend.memory_backend.sharing import count_in, over_bound
 from reach.backend.memory_backend.store import MessageRecord
 from reach.backend.memory_backend.streams import is_ahead, parse_id
 from reach.backend.steps import Again, Decision, Plan, Refuse, RouteResult, Send
@@ -86,17 +87,15 @@ def _send(part: Partition, decision: Send) -> RouteResult:
         if not part.acknowledge(decision.entry.stream, decision.entry.id):
             return SKIPPED
         return RouteResult("done", known=attach(part, decision, old))
-    if decision.head.scope == "one":
-        if not decision.plans:
-            raise BackendError("a decision without a plan", details={"msg_id": decision.msg_id})
-        why, whose = obstacle(part, decision.msg_id, MessageRecord(decision.head, {}), decision.plans[0])
-        if why:
-            return RouteResult(why, known=whose)
+    hindered = _hindered(part, decision)
+    if hindered is not None:
+        return hindered
     if not part.acknowledge(decision.entry.stream, decision.entry.id):
         return SKIPPED
     openings = to_open(decision, old)
     kept = dict(old.legs) if old is not None and decision.head.scope == "all" and not found_nobody(old) else {}
     record = MessageRecord(_timed(part, decision, len(openings), len(kept) or len(openings)), kept)
+    count_in(part, record, bounded=decision.max_open + decision.max_open_sender > 0)
     part.drop_envelope(decision.msg_id)  # of a record that was forgotten: other content, maybe
     head = record.head
     hand = "0" if old is None else f"0-{head.round}"
@@ -119,6 +118,19 @@ def _send(part: Partition, decision: Send) -> RouteResult:
     if kept and decision.reply_to:
         post_stored(part, record, decision.reply_to, leave_out=openings)
     return RouteResult("done", hands=tuple(hands), known=known)
+
+
+def _hindered(part: Partition, decision: Send) -> RouteResult | None:
+    """Why a new message cannot be let in, looked at before anything is written."""
+    bound = over_bound(part, decision.head.sender, decision.max_open, decision.max_open_sender)
+    if bound:
+        return RouteResult("full", known=bound)
+    if decision.head.scope != "one":
+        return None
+    if not decision.plans:
+        raise BackendError("a decision without a plan", details={"msg_id": decision.msg_id})
+    why, whose = obstacle(part, decision.msg_id, MessageRecord(decision.head, {}), decision.plans[0])
+    return RouteResult(why, known=whose) if why else None
 
 
 def _timed(part: Partition, decision: Send, open_legs: int, legs: int) -> Head:

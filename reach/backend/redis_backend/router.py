@@ -158,6 +158,8 @@ def _encoded(decision: Decision) -> tuple[bytes, bytes]:
         "p": decision.plans,
         "r": decision.reply_to,
         "o": decision.notice,
+        "mo": decision.max_open,
+        "ms": decision.max_open_sender,
     }
     return _pack(shared | fields), decision.envelope
 

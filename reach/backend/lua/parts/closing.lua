@@ -50,7 +50,7 @@ local function close(r, l, L, state, answer, run)
   local H = r.head
   L.as = (L.n or 0) + (run and 1 or 0)
   measure(r, L)
-  unshared(r, L)
+  counted_out(r, L)
   if L.st == 'queued' or L.st == 'running' then drop(r, L) end -- else its hand is an entry that is gone, and the id may be another's
   answer, state = standing(L, state, answer)
   remember(L, answer)

@@ -9,13 +9,7 @@ end
 -- Whether the other agent has as much as it can begin already: routers decide about a whole backlog by one and the same beat. What lies in
 -- its lanes is waiting or running, for an entry goes as it is settled.
 local function crowded(r, p)
-  if p.act ~= 'move' or (p.room or 0) <= 0 then return false end
-  local n = 0
-  for _, lane in ipairs({'high', 'normal', 'low'}) do
-    local length = redis.pcall('XLEN', P .. 'inbox:' .. p.agent .. ':' .. lane)
-    n = n + (type(length) == 'number' and length or 0)
-  end
-  return n >= p.room
+  return p.act == 'move' and (p.room or 0) > 0 and lying_with(p.agent) >= p.room
 end
 
 local function leave(r, L, p)

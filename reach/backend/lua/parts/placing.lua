@@ -1,7 +1,7 @@
 -- Carries out a plan for a leg: deliver, delay, finish. Needs lanes, record, sharing, closing, giving_back, holding; `max_dead` from route.
 
 -- Looked at before anything is written (but for a group that was lost): nil, or why the plan cannot be carried out;
--- full: with 'share' where it is only for this sender.
+-- full: with 'share' where it is only for this sender, 'agent' where the agent has as much as it may.
 local function obstacle(r, p, L)
   if p.act ~= 'deliver' and p.act ~= 'move' or (p.act == 'deliver' and behind(r, L)) then return nil end
   local key = inbox(r, p.agent)
@@ -9,6 +9,7 @@ local function obstacle(r, p, L)
   local n = call('XLEN', key)
   local max = p.max_inbox or 0
   if max > 0 and n >= max then return 'full' end
+  if (p.max_agent or 0) > 0 and lying_with(p.agent) >= p.max_agent then return 'full', 'agent' end
   if max > 0 and share_taken(r, p.agent, max) then return 'full', 'share' end
 end
 

@@ -16,6 +16,8 @@ local function send(d, e)
   end
   local H = d.H
   local r = {m = d.m, key = P .. 'm:' .. d.m, head = H, legs = {}, dirty = {}, all = H.sc == 'all' or nil}
+  local bound = over_bound(H.s, d.mo, d.ms)
+  if bound then return {'full', bound} end
   if not r.all then
     local why, whose = obstacle(r, d.p[1])
     if why then return {why, whose} end
@@ -28,6 +30,7 @@ local function send(d, e)
   local todo
   todo, H.ls = to_open(r, d, old)
   H.op = #todo
+  if d.mo + d.ms > 0 then counted_in(r) end
   call('DEL', r.key, P .. 'env:' .. d.m)
   -- Cancelled before it came: by a tombstone of its sender (what others had buried goes: the message is not theirs), or in the record.
   local stopped = tonumber(tomb and tomb[H.s] or (old and old.head.sp)) or 0
