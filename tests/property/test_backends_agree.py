@@ -21,8 +21,8 @@ from tests.property.walk import Tally, explore, follow, running_servers
 EXAMPLES = 25
 LONG_S = 600
 
-#: what no walk does: the life of a backend
-LIFE = {"open", "close"}
+#: what no walk does: the life of a backend, and hearing hints: what is heard depends on when somebody listens, and may be lost by right
+LIFE = {"open", "close", "hear"}
 
 
 @pytest.fixture(autouse=True)
