@@ -123,6 +123,7 @@ class Judge:
                 partitions=self._partitions,
                 partition=entry.partition,
                 known_types=self._known_types(case.envelope, now_ms),
+                now_ms=now_ms,
             )
         except EnvelopeError as error:
             self._refuse(case, error, now_ms)

@@ -37,6 +37,9 @@ MAX_ATTEMPTS = 10
 MAX_HEADERS_BYTES = 4096
 MAX_PATTERN = 4096
 MAX_ROUND = 1_000_000_000  # Lua writes numbers with 14 digits
+#: A message waits at most so long for its `not_before`, and a clock of another machine may be so far ahead.
+MAX_DELAY_MS = MAX_TIMEOUT_MS
+MAX_AHEAD_MS = 60_000
 LAST_MOMENT_MS = 253_402_300_799_999  # the end of the year 9999; far below 2^53, beyond which Lua rounds
 
 DEFAULT_NETWORK_MS = 3_000
@@ -57,7 +60,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     max_attempts: int
 
 
-def check(envelope: Envelope, *, partitions: int, partition: int, known_types: Container[str]) -> None:
+def check(
+    envelope: Envelope, *, partitions: int, partition: int, known_types: Container[str], now_ms: int | None = None
+) -> None:
     """Refuse an envelope that breaks a rule.
 
     Args:
@@ -65,6 +70,7 @@ def check(envelope: Envelope, *, partitions: int, partition: int, known_types: C
         partitions: P of this environment.
         partition: The partition whose ingress it came by.
         known_types: The registered types; the built-in ones need not be in it.
+        now_ms: The moment by the clock of the backend, which `not_before` is held against; None: whoever knows it will.
 
     Raises:
         EnvelopeError: The first broken rule, with its code and `details["field"]`.
@@ -72,6 +78,8 @@ def check(envelope: Envelope, *, partitions: int, partition: int, known_types: C
     check_fields(envelope)
     if envelope.type not in BUILT_IN_TYPES and envelope.type not in known_types:
         _refuse(envelope, "type.unregistered", f"nobody has registered the type {envelope.type}", field="type")
+    if now_ms is not None and (envelope.not_before or 0) > now_ms + MAX_DELAY_MS + MAX_AHEAD_MS:
+        _bad(envelope, "not_before", f"more than {MAX_DELAY_MS} ms ahead, which is seven days")
     right = partition_of(envelope.msg_id, envelope.order_key, partitions)
     if right != partition:
         text = f"belongs into partition {right} of {partitions}, came by {partition}"

@@ -9,7 +9,7 @@ from reach.envelope.message import Budget, Envelope, Payload, Scope, Source, Tar
 from reach.sdk.bodies import encode_body
 from reach.sdk.budgets import budget_of
 from reach.sdk.declared import needs_of
-from reach.sdk.durations import Duration, Moment, maybe_ms, moment_ms, to_ms
+from reach.sdk.durations import MAX_MS, Duration, Moment, maybe_ms, moment_ms, to_ms
 
 OnInput = Callable[[Any], Any]
 """Answers a question."""
@@ -79,11 +79,14 @@ def not_before_ms(options: Options, now_ms: int) -> int:
     """The moment, by the clock of Redis, which shows `now_ms`.
 
     Raises:
-        ValueError: No duration, or no moment.
+        ValueError: No duration, or no moment, or one that is more than seven days ahead.
     """
     delay, moment = options.get("delay"), options.get("not_before")
     if moment is not None:
-        return moment_ms(moment, "not_before")
+        at_ms = moment_ms(moment, "not_before")
+        if at_ms > now_ms + MAX_MS:
+            raise ValueError(f"not_before is too far ahead: at most {MAX_MS} ms from now, which is seven days")
+        return at_ms
     return now_ms + (maybe_ms(delay, "delay", least=0) or 0)
 
 

@@ -24,7 +24,7 @@ from tests import hygiene
 from tests.contract.places import ENV, KEYS
 from tests.faults.handlers import MakeHandler, make_handler
 from tests.faults.history import History
-from tests.faults.process import Fault, Killed, Process, Steps, own_tasks
+from tests.faults.process import WRONG_BY_MS, Fault, Killed, Process, Steps, own_tasks
 from tests.faults.stages import MemoryStage, Stage
 
 #: what the protocol leaves a caller beside its own total
@@ -83,6 +83,7 @@ class CrashWorld:
     Attributes:
         heirs: What is started at once when a process of that name has died.
         calls: Every question that was asked.
+        skews: How far the wall clock of the process of that name is ahead of the store's, in ms; hours, where it does not say.
     """
 
     target: str = ""
@@ -96,6 +97,7 @@ class CrashWorld:
     agents: dict[str, AgentRun] = field(default_factory=dict)
     declared: dict[str, Agent] = field(default_factory=dict)
     supervisors: dict[str, Supervisor] = field(default_factory=dict)
+    skews: dict[str, int] = field(default_factory=dict)
     handle: Handle = field(init=False)
 
     async def __aenter__(self) -> Self:
@@ -139,7 +141,8 @@ class CrashWorld:
         """A new process; the first one of the target's name gets the fault."""
         first = all(one.name != name for one in self.all)
         fault = self.fault if name == self.target and first else None
-        made = Process(name, self.history.see, self.clock, fault, armed)
+        wrong_by_ms = self.skews.get(name, WRONG_BY_MS)
+        made = Process(name, self.history.see, self.clock, fault, armed, wrong_by_ms)
         self.processes[name] = made
         self.all.append(made)
         self._generations[name] = self._generations.get(name, 0) + 1

@@ -55,6 +55,7 @@ class Process:
     time: Clock
     fault: Fault | None = None
     armed: bool = False
+    wrong_by_ms: int = WRONG_BY_MS  # its wall clock, against the store's
     dead: bool = False
     met: str = ""
     steps: list[str] = field(default_factory=list)
@@ -191,7 +192,7 @@ class ProcessClock:
             take_back()
 
     def wall_ms(self) -> int:
-        return self._process.time.wall_ms() + WRONG_BY_MS
+        return self._process.time.wall_ms() + self._process.wrong_by_ms
 
     def call_later(self, ms: int, call: Callable[[], None]) -> Cancel:
         context = contextvars.copy_context()
