@@ -50,7 +50,7 @@ TABLE: tuple[Row, ...] = (
     Row("session", "reach:{T}:session:<agent_id>:<order_key>", ("hash",), True, "bounded", "settle"),
     Row("blob", "reach:{T}:blob:<id>", ("string",), True, "as the record", "sender"),
     Row("once", "reach:{T}:once:<msg_id>:<name>", ("hash",), True, "as the record, and 10 min", "agents"),
-    Row("health", "reach:{T}:health", ("hash",), True, "1 h after the last write", "settle, due"),
+    Row("health", "reach:{T}:health", ("hash",), True, "1 h after the last write", "settle, due, route, take"),
     Row("tick", "reach:{T}:tick", ("hash",), False, "permanent", "due"),
     Row("dead", "reach:{T}:dead", ("stream",), False, "at most max_dead entries, dead_age_ms old", "scripts"),
     Row(
@@ -70,7 +70,7 @@ TABLE: tuple[Row, ...] = (
     Row("beats", "reach:{E}:beats", ("zset",), False, "members reaped", "beat"),
     Row("load", "reach:{E}:load", ("hash",), False, "fields reaped", "beat"),
     Row("changes", "reach:{E}:changes", ("stream",), False, "MAXLEN ~ 10000", "scripts"),
-    Row("circuit", "reach:{E}:circuit", ("hash",), True, "1 h", "routers"),
+    Row("circuit", "reach:{E}:circuit", ("hash",), True, "1 h after the last write", "tell_circuit"),
     Row("met", "reach:{E}:met:<source>", ("zset",), True, "1 h", "routers"),
     Row(
         "conv",
@@ -83,7 +83,6 @@ TABLE: tuple[Row, ...] = (
     Row("rate", "reach:{E}:rate:<agent_id>", ("hash",), True, "until it is full, at least a minute", "routers"),
     Row("secrets", "reach:{E}:secrets", ("hash",), False, "permanent", "admin"),
     Row("control", "reach:{E}:control", ("stream",), False, "entries deleted when handled", "agents"),
-    Row("probe", "reach:{E}:probe:<agent_id>", ("string",), True, "seconds", "routers"),
     Row("lock", "reach:{E}:lock:<service>", ("string",), True, "seconds", "routers"),
 )
 
@@ -157,6 +156,9 @@ class KeySpace:
     def inflight(self, partition: int) -> str:
         return self.partition_prefix(partition) + "inflight"
 
+    def health(self, partition: int) -> str:
+        return self.partition_prefix(partition) + "health"
+
     def tick(self, partition: int) -> str:
         return self.partition_prefix(partition) + "tick"
 
@@ -190,6 +192,9 @@ class KeySpace:
 
     def conversation(self, correlation_id: str) -> str:
         return f"{self._env_tag}conv:{correlation_id}"
+
+    def circuit(self) -> str:
+        return self._env_tag + "circuit"
 
     def control(self) -> str:
         return self._env_tag + "control"

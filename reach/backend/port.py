@@ -16,6 +16,7 @@ from reach.backend.steps import (
     BeatResult,
     CancelResult,
     Change,
+    Circuits,
     Decision,
     DueEvent,
     DueReport,
@@ -49,6 +50,7 @@ __all__ = [
     "BeatResult",
     "CancelResult",
     "Change",
+    "Circuits",
     "Decision",
     "DueEvent",
     "DueReport",
@@ -187,6 +189,10 @@ class Backend(Protocol):
 
     async def due(self, partition: int, msg_id: str = "") -> DueReport:
         """Do what is due now, at most 100 messages. With msg_id: a caller's due, for its own message's total and ttl only, no tick."""
+        ...
+
+    async def circuits(self, partition: int) -> Circuits:
+        """Whose circuit is not closed there, and of whom the env has been told so. Read only."""
         ...
 
     async def worker_silence_ms(self, partition: int) -> int | None:
@@ -351,6 +357,10 @@ class Backend(Protocol):
 
         A bucket holds what may be spent in a minute, and fills evenly. `back`: give them back, since nothing came of it. Again: once more.
         """
+        ...
+
+    async def tell_circuit(self, name: str, circuit: bytes) -> bool:
+        """Tell the env, through `changes`, what became of the circuit `agent_id/partition`; b"" = it is closed. Again: False."""
         ...
 
     async def lock(self, service: str, owner: str, ttl_ms: int) -> bool:

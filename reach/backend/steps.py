@@ -7,7 +7,7 @@ import msgspec
 
 from reach.envelope.ledger import Head, Leg, LegState
 
-Verdict = Literal["done", "skipped", "full", "gone", "changed", "error"]
+Verdict = Literal["done", "skipped", "full", "gone", "open", "changed", "error"]
 SettleVerdict = Literal["done", "stale", "unknown"]
 AnswerVerdict = Literal["done", "stale", "denied", "unknown"]
 
@@ -110,6 +110,11 @@ class RouteResult(msgspec.Struct, frozen=True):
     #: bound where it is not the room of the inbox: share | agent | env | sender
     known: str = ""
     error: str = ""
+
+    @property
+    def wait_ms(self) -> int:
+        """Of the verdict `open`: for how long the circuit keeps everything from that agent."""
+        return int(self.known) if self.verdict == "open" else 0
 
 
 class Record(msgspec.Struct, frozen=True):
@@ -279,13 +284,25 @@ class Snapshot(msgspec.Struct, frozen=True):
     routes: dict[str, bytes]
     types: frozenset[str]
     meta: dict[str, str]
+    circuits: dict[str, bytes] = {}  # agent_id/partition of those that are not closed
+
+
+class Circuits(msgspec.Struct, frozen=True):
+    """Circuits that are not closed, `agent_id/partition` -> what is to be told of each: as the partition has them, and as the env was told.
+
+    `told` has those of all partitions.
+    """
+
+    are: dict[str, bytes]
+    told: dict[str, bytes]
 
 
 class Change(msgspec.Struct, frozen=True):
     """An entry of `changes`.
 
     `op`: agent (registered or changed; `data` = the registration) | gone (`name` = the agent, or `agent_id/instance_id` for one instance
-    that left) | state (`name` = `agent_id/instance_id`, `data` = the beat) | route | type | meta (`data` = the value, b"" = removed).
+    that left) | state (`name` = `agent_id/instance_id`, `data` = the beat) | circuit (`name` = `agent_id/partition`) | route | type | meta
+    (`data` = the value, b"" = removed).
     """
 
     id: str

@@ -41,7 +41,7 @@ class Router:
     `now_ms` is the time of Redis, known once `ready` has returned; no clock of this machine decides anything. `ready` is awaited before
     anything is read: an index that has not been loaded knows nobody, and would have every message wait or end. `on_wait` is told when
     something will be due in less than a second. `reopen` (partition, agent) is asked for an inbox that is gone; True: it is there again.
-    `catch_up` makes the index as fresh as the registry is now.
+    `catch_up` makes the index as fresh as the registry is now. `on_open` (agent, partition, moment) hears for how long a circuit is open.
     """
 
     name = "router"
@@ -61,6 +61,7 @@ class Router:
         on_wait: Callable[[int], None] | None = None,
         reopen: Callable[[int, str], Awaitable[bool]] | None = None,
         catch_up: Callable[[], Awaitable[None]] | None = None,
+        on_open: Callable[[str, int, int], None] | None = None,
         max_batch: int = MAX_BATCH,
         block_ms: int = READ_BLOCK_MS,
         clock: Clock | None = None,
@@ -69,7 +70,7 @@ class Router:
         self._worker = worker
         self._partitions = tuple(partitions)
         self._now_ms, self._ready, self._on_wait = now_ms, ready, on_wait
-        self._reopen, self._catch_up, self._rates = reopen, catch_up, rates
+        self._reopen, self._catch_up, self._on_open, self._rates = reopen, catch_up, on_open, rates
         self._max_batch = min(max(max_batch, 1), MAX_BATCH)
         self._block_ms = block_ms
         self._clock: Clock = clock or SystemClock()
@@ -234,7 +235,8 @@ class Router:
             results = await self._apply(partition, kept)
             cases = []
             for case, result in zip(kept, results, strict=True):
-                if result.verdict in {"full", "gone", "changed"}:
+                self._note_open(partition, case, result)
+                if result.verdict in {"full", "gone", "open", "changed"}:
                     if turned_away(case, result, at_ms=self._now_ms(), durability=self._backend.durability):
                         pass  # it is refused with the next round
                     elif result.verdict != "gone" or not await self._reopened(partition, case):
@@ -248,6 +250,13 @@ class Router:
                 elif result.verdict == "done":
                     self._trail.routed(case, result, mark, decided_us)
                     self._tell_wait(case)
+
+    def _note_open(self, partition: int, case: Case, result: RouteResult) -> None:
+        """Whoever comes next to the same agent need not ask `route` first."""
+        agents = [plan.agent for plan in _plans(case.decision) if plan.act in {"deliver", "move"}]
+        if result.verdict == "open" and self._on_open is not None:
+            for agent_id in agents:
+                self._on_open(agent_id, partition, self._now_ms() + result.wait_ms)
 
     async def _reopened(self, partition: int, case: Case) -> bool:
         """Whether the inboxes that this decision is about may have been gone and are there now. Each is opened once for a case."""

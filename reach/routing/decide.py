@@ -86,6 +86,7 @@ def decide(
         tried=tried,
         unfit=unfit or {},
         limited=limited or {},
+        circuits=by.index.circuits,
     )
     if leg is not None and leg.state is LegState.QUEUED:
         return _move(message, leg, by, view)
@@ -191,7 +192,8 @@ def _move(message: Message, leg: Leg, by: Chooser, view: View) -> Choice:
     if message.scope == "all" or view.now_ms >= message.total_at_ms:
         return Choice((Stay(),))
     holder = by.index.agents.get(leg.agent)
-    is_read = holder is not None and holder.state(view.alive_since_ms) in {"ready", "busy"}
+    shut = bool(view.shut_ms(leg.agent, message.partition))  # nothing that lies there is started any more
+    is_read = not shut and holder is not None and holder.state(view.alive_since_ms) in {"ready", "busy"}
     if is_read and leg.moves >= MAX_MOVES:
         return Choice((Stay(),))
     best = leg.best.agent if leg.best is not None else ""
@@ -233,6 +235,8 @@ def _nobody(message: Message, leg: Leg | None, sifted: Sifted, view: View) -> Ch
         end_ms = min(network_at_ms, message.total_at_ms)  # where both run out together, `due` says that total has
     elif not was_with_somebody and message.scope == "all":
         end_ms = min(network_at_ms, last_ms)
+    if (waits := _circuits(sifted, message, view)) and not (leg is not None and leg.handed):
+        end_ms = min(end_ms, _last_look_ms(message, message.first_at_ms))
     end_ms = max(end_ms, min(view.settling_until_ms, message.total_at_ms if unheard else last_ms))
     if view.now_ms < end_ms:
         most_ms = SETTLING_RECHECK_MS if view.settling else LAST_RECHECK_MS
@@ -241,6 +245,9 @@ def _nobody(message: Message, leg: Leg | None, sifted: Sifted, view: View) -> Ch
         return Choice((Delay(min(wait_ms, end_ms - view.now_ms), agent),), why)
     if leg is not None and leg.core:
         return _end(_last(leg), why)
+    if waits:
+        text = "all who could take it fail at the moment"
+        return _end(Finish("circuit.open", text, _reasons(sifted), retry_after_ms=min(waits)), why)
     if sifted.refused or was_with_somebody:
         return _end(Finish("route.no_candidate", "offered, but nobody fits", _reasons(sifted)), why)
     text = f"nobody offers {message.pattern.text[:200]}"
@@ -275,9 +282,14 @@ def _last(leg: Leg, *, dead: bool = False) -> Finish:
     return Finish("agent.lost", "it came back without an answer", {"state": leg.state.value}, dead=dead)
 
 
-def _last_look_ms(message: Message) -> int:
-    total_ms = message.total_at_ms - message.start_at_ms
-    return message.total_at_ms - min(AHEAD_MS, total_ms // 10)
+def _last_look_ms(message: Message, end_at_ms: int | None = None) -> int:
+    end_ms = message.total_at_ms if end_at_ms is None else min(end_at_ms, message.total_at_ms)
+    return end_ms - min(AHEAD_MS, (end_ms - message.start_at_ms) // 10)
+
+
+def _circuits(sifted: Sifted, message: Message, view: View) -> list[int]:
+    """For how long the circuits last that have refused somebody."""
+    return [view.shut_ms(seen.agent, message.partition) for seen in sifted.refused if seen.filter == "circuit"]
 
 
 def _looped(sifted: Sifted) -> bool:

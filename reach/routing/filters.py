@@ -8,6 +8,7 @@ from typing import Literal
 
 import msgspec
 
+from reach.envelope.circuit import OpenCircuit
 from reach.envelope.registration import RoutePolicy
 from reach.routing.agents import SUSPECT_MS, Agent
 from reach.routing.message import Message
@@ -31,6 +32,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
         unfit: Agents whose inbox `route` has just found full or gone.
         limited: Agents over their rate limit, and in how many ms they may have this message.
         settling_until_ms: Until then agents are coming back after the registry was lost; 0 = nothing was lost.
+        circuits: Whose circuit is not closed: agent_id -> partition -> what is known of it.
     """
 
     now_ms: int
@@ -40,6 +42,12 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     tried: frozenset[str] = frozenset()
     unfit: Mapping[str, Unfit] = {}
     limited: Mapping[str, int] = {}
+    circuits: Mapping[str, Mapping[int, OpenCircuit]] = {}
+
+    def shut_ms(self, agent_id: str, partition: int) -> int:
+        """For how long the circuit of an agent keeps everything from it, as far as is known here; 0: it keeps nothing."""
+        known = self.circuits.get(agent_id, {}).get(partition)
+        return max(known.until_ms - self.now_ms, 0) if known is not None else 0
 
     @property
     def settling(self) -> bool:
@@ -108,6 +116,14 @@ def loop(agent: Agent, message: Message, _: View) -> str | None:
     return "is among previous_hops"
 
 
+def circuit(agent: Agent, message: Message, view: View) -> str | None:
+    """Has not failed again and again. Near its end `route` judges by itself, and lets one message pass for a probe."""
+    shut_ms = view.shut_ms(agent.agent_id, message.partition)
+    if not shut_ms:
+        return None
+    return f"{view.circuits[agent.agent_id][message.partition].why}: left alone for another {shut_ms / 1000:.1f} s"
+
+
 def capacity(agent: Agent, message: Message, view: View) -> str | None:
     """Has room, as far as the last step has told; in its inbox, its context, its rate limit."""
     found = view.unfit.get(agent.agent_id)
@@ -139,6 +155,7 @@ MEANT: tuple[tuple[str, Filter], ...] = (
     ("loop", loop),
 )
 ABLE: tuple[tuple[str, Filter], ...] = (
+    ("circuit", circuit),
     ("capacity", capacity),
     ("ready", ready),
 )

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from reach import ids
 from reach.envelope import records
+from reach.envelope.circuit import OpenCircuit, decode_circuit
 from reach.envelope.registration import RoutePolicy, StoredRegistration
 from reach.envelope.rules import BUILT_IN_TYPES
 from reach.errors import RecordError
@@ -17,6 +18,7 @@ from reach.routing.intents import Intents, Ranked, said_of
 from reach.routing.pattern import Pattern, Term
 
 DEFAULT_POLICY = RoutePolicy()
+NO_CIRCUITS: Mapping[str, bytes] = {}
 #: Answers are remembered for so many patterns; a sender who makes up ever new ones must not fill the memory.
 MAX_REMEMBERED = 4_096
 #: An instance that has been silent for so long is forgotten; by then the reaper has told the world.
@@ -42,6 +44,8 @@ class CapabilityIndex:
         self.floor_ms = 0
         #: Until then agents come back after the registry was lost, and nothing ends for want of one who is missing.
         self.settling_until_ms = 0
+        #: Whose circuit is not closed: agent_id -> partition. What `route` has said is known here before it is told to all.
+        self.circuits: dict[str, dict[int, OpenCircuit]] = {}
         self._policies: dict[str, RoutePolicy] = {}
         self._by_capability: dict[str, set[str]] = {}
         self._by_group: dict[str, set[str]] = {}
@@ -87,6 +91,14 @@ class CapabilityIndex:
         number = ids.count_of(self.meta.get(name, ""))
         return default if number is None else number
 
+    def note_open(self, agent_id: str, partition: int, until_ms: int) -> None:
+        """`route` has handed nothing to this agent, and will not before then."""
+        if agent_id not in self.agents:
+            return
+        known = self.circuits.setdefault(agent_id, {}).get(partition)
+        why = known.why if known is not None else "it has failed again and again"
+        self.circuits[agent_id][partition] = OpenCircuit(until_ms, why)
+
     def alive_since_ms(self, now_ms: int) -> int:
         """Instances that have not beaten since then are suspect."""
         since_ms = now_ms - SUSPECT_MS
@@ -99,11 +111,12 @@ class CapabilityIndex:
         routes: Mapping[str, bytes],
         types: Iterable[str],
         meta: Mapping[str, str],
+        circuits: Mapping[str, bytes] = NO_CIRCUITS,
     ) -> None:
         """Forget everything but the beats, and take these (the hashes of the env, as stored)."""
         beats = {agent_id: agent.instances for agent_id, agent in self.agents.items()}
         self.agents.clear()
-        for grouped in (self._by_capability, self._by_group, self._policies, self._remembered):
+        for grouped in (self._by_capability, self._by_group, self._policies, self._remembered, self.circuits):
             grouped.clear()
         self._names.clear()
         self._intents = Intents(self._said_of)
@@ -113,9 +126,11 @@ class CapabilityIndex:
         for pattern, data in routes.items():
             self._set_policy(pattern, data)
         self.meta = dict(meta)
+        for name, data in circuits.items():
+            self._set_circuit(name, data)
 
     def apply(self, op: str, name: str, data: bytes, at_ms: int = 0) -> None:
-        """Take one change: agent | gone | state | route | type | meta. Empty data removes; ops of a later version change nothing."""
+        """Take one change: agent, gone, state, circuit, route, type, meta. Empty data removes; ops of a later version change nothing."""
         if op == "agent":
             known = self.agents.get(name)
             self._register(name, data, known.instances if known else None)
@@ -124,6 +139,8 @@ class CapabilityIndex:
         elif op == "state":
             agent_id, _, instance_id = name.partition("/")
             self.beat(agent_id, instance_id, at_ms, data)
+        elif op == "circuit":
+            self._set_circuit(name, data)
         elif op == "route":
             self._set_policy(name, data)
         elif op == "type":
@@ -215,6 +232,7 @@ class CapabilityIndex:
         agent_id, slash, instance_id = name.partition("/")
         if not slash:
             self._remove(agent_id)
+            self.circuits.pop(agent_id, None)
         elif agent_id in self.agents:
             self.agents[agent_id].forget(instance_id)
 
@@ -234,6 +252,18 @@ class CapabilityIndex:
             self._by_group[group].discard(agent_id)
             if not self._by_group[group]:
                 del self._by_group[group]
+
+    def _set_circuit(self, name: str, data: bytes) -> None:
+        """Take what is told of a circuit; `name` is `agent_id/partition`."""
+        agent_id, _, number = name.rpartition("/")
+        partition = ids.count_of(number)
+        told = self._read(decode_circuit, data, name) if data else None
+        if partition is None or agent_id not in self.agents:
+            return
+        if told is not None:
+            self.circuits.setdefault(agent_id, {})[partition] = told
+        elif agent_id in self.circuits:
+            self.circuits[agent_id].pop(partition, None)
 
     def _set_policy(self, pattern: str, data: bytes) -> None:
         policy = self._read(records.decode_policy, data, pattern) if data else None

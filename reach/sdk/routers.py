@@ -11,6 +11,7 @@ from reach.delivery.rates import Rates
 from reach.delivery.router import MAX_BATCH, Router
 from reach.delivery.trail import Trail
 from reach.envelope.codec import DEFAULT_MAX_BYTES
+from reach.registry.circuits import CircuitTeller
 from reach.registry.opener import Opener
 from reach.registry.reaper import Reaper
 from reach.registry.registrar import Registrar
@@ -62,6 +63,7 @@ def router_services(
         on_wait=due.nudge,
         reopen=opener.reopen,
         catch_up=watcher.catch_up,
+        on_open=index.note_open,
         max_batch=max_batch,
         clock=clock,
     )
@@ -73,4 +75,5 @@ def router_services(
         Registrar(backend, worker_id, trail.cancelled),
         Reaper(backend, worker_id, clock=clock),
         opener,
+        CircuitTeller(backend, partitions),
     ]

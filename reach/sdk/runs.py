@@ -123,7 +123,7 @@ class Runs:
         """
         if earlier.claim():
             earlier.cancel()
-        answer = retryable("handler.retry", "an earlier run of it has not ended here", host=self._host)
+        answer = retryable("agent.lost", "an earlier run of it has not ended here", {"reason": "busy"}, host=self._host)
         self._tasks.start(self._settle(taken, answer, EARLIER_WAIT_MS, None), f"wait {taken.msg_id}")
 
     def lost(self, hold: Hold) -> None:

@@ -35,6 +35,7 @@ async def full(admin: redis.asyncio.Redis) -> AsyncIterator[None]:
 async def test_B109_a_full_server_loses_nothing_that_was_accepted(start_server: StartServer) -> None:
     server = start_server()
     agent, go, running = Agent("slow", concurrency=64), asyncio.Event(), []
+    failing = [Agent(f"bad-{number}") for number in range(5)]  # to each so few that no circuit opens
 
     @agent.capability("slow")
     async def slow(body: int, ctx: Context) -> int:
@@ -43,16 +44,18 @@ async def test_B109_a_full_server_loses_nothing_that_was_accepted(start_server: 
         await ctx.alive()
         return body
 
-    @agent.capability("bad")
     async def bad() -> None:
         raise ValueError("never")
 
-    async with served(server.url, agent) as reach, redis.asyncio.Redis.from_url(server.url) as admin:
+    for one in failing:
+        one.capability("bad")(bad)
+
+    async with served(server.url, agent, *failing) as reach, redis.asyncio.Redis.from_url(server.url) as admin:
         held = [await reach.send("slow", number) for number in range(10)]
         await wait_until(lambda: len(running) == 10)
         # These are anywhere between the ingress and a handler, or on the way to the dead letters, when there is no room any more.
         moving = [await reach.send("slow", number) for number in range(10, 30)]
-        dying = [await reach.send("bad", max_attempts=1) for _ in range(10)]
+        dying = [await reach.send(f"bad-{number % 5}", max_attempts=1) for number in range(10)]
         async with full(admin):
             refused = await asyncio.gather(*(reach.request("slow", -1) for _ in range(20)))
             assert {(receipt.status, receipt.code) for receipt in refused} == {("retryable", "overloaded")}

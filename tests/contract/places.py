@@ -9,6 +9,7 @@ import redis.asyncio
 from reach.backend import open_backend
 from reach.backend.keys import KeySpace
 from reach.backend.port import Backend
+from reach.envelope.circuit import LISTED, SLOT_MS
 from tests.contract.dumps import delivered_later
 
 ENV = "test"
@@ -186,6 +187,8 @@ class RedisPlace:
             case "zset", ("due" | "beats"):
                 for member, _ in await self.raw.zrange(key, 0, -1, withscores=True):
                     await self.raw.zincrby(key, -ms, member)
+            case "hash", "health":
+                await self._age_health(key, ms)
             case "hash", ("tick" | "once" | "conv" | "rate"):
                 await self._age_fields(key, name, ms)
             case "string", "m":
@@ -211,6 +214,11 @@ class RedisPlace:
             known = {"tick": True, "once": field == b"u", "rate": field == b"at", "conv": field.startswith(b"p:")}
             if known[name]:
                 await self.raw.hset(key, field, b" ".join([*others, b"%d" % (int(moment) - ms)]))
+
+    async def _age_health(self, key: str, ms: int) -> None:
+        for field, value in (await self.raw.hgetall(key)).items():
+            if field != LISTED.encode():
+                await self.raw.hset(key, field, _aged_row(value, ms))
 
     async def _age_pending(self, key: str, ms: int) -> None:
         for group in await self.raw.xinfo_groups(key):
@@ -325,6 +333,15 @@ class RedisPlace:
 
     async def consumers(self, key: str, group: str) -> set[str]:
         return {row["name"].decode() for row in await self.raw.xinfo_consumers(key, group)}
+
+
+def _aged_row(row: bytes, ms: int) -> bytes:
+    """The health of an agent, if it had been written `ms` earlier; its slots to 5 s."""
+    run, opened_at_ms, died_at_ms, probe, slots = row.decode().split(" ")
+    moments = [str(int(at_ms) and int(at_ms) - ms) for at_ms in (opened_at_ms, died_at_ms)]
+    parts = [slot.partition(":") for slot in slots.split(",") if slot != "-"]
+    moved = [f"{int(number) - round(ms / SLOT_MS)}:{counts}" for number, _, counts in parts]
+    return " ".join([run, *moments, probe, ",".join(moved) or "-"]).encode()
 
 
 _MOMENTS = {"at", "fa", "ta", "xa", "nb", "q", "tk", "al", "d", "u", "fi"}

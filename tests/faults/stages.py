@@ -93,6 +93,7 @@ _READS = {
     "registration",
     "snapshot",
     "changes",
+    "circuits",
     "last_beats",
     "overdue_beats",
     "now_ms",

@@ -8,7 +8,9 @@ from reach.envelope.registration import Rate
 from tests.contract.drive import ENVELOPE, head_of, new_id, retryable, success
 
 #: the one that reads and writes keys of the env; everything else lives in a partition
-ENV_STEPS = frozenset({"register", "beat", "leave", "set_meta", "lock", "converse", "spend", "spend_rate"})
+ENV_STEPS = frozenset(
+    {"register", "beat", "leave", "set_meta", "lock", "converse", "spend", "spend_rate", "tell_circuit"}
+)
 EVERYWHERE = frozenset({"heal_key", "finish"})
 
 
@@ -65,6 +67,7 @@ async def walk_partition(backend: Backend) -> None:
     (result,) = await backend.route(0, [again])
     assert result.verdict == "done", result
     assert (await backend.due(0)).events == ()
+    assert (await backend.circuits(0)).are == {}
     assert (await backend.cancel(0, wide, "sender-1", 1, 0)).what == "cancelled"
     assert await backend.inspect(0, single, envelope=True) is not None
     assert await backend.claim_work("w", 0, 1_000) == []
@@ -84,6 +87,7 @@ async def walk_env(backend: Backend) -> None:
     await backend.set_meta("routes", "capability:x", b"{}")
     assert await backend.lock("reaper", "w1", 1_000)
     assert await backend.spend_rate("a1", Rate(1_000, 0), 0) == 0
+    assert await backend.tell_circuit("a1/0", b'{"until_ms":1,"why":"2"}')
     entry_id = await backend.send_control(b"{}")
     assert await backend.read_control("w1", 0) == [(entry_id, b"{}")]
     await backend.finish_control(entry_id)

@@ -4,6 +4,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from tests.property.breaking import PROBED, breaking
 from tests.property.one_move import Move, live, move, pause
 from tests.property.questions import MEANWHILE, answering
 from tests.property.strangers import REGISTRATION
@@ -118,6 +119,8 @@ odd = (
     built("due"),
     built("callers_due", messages),
     built("silence"),
+    built("circuits"),
+    built("failing", two_agents, st.sampled_from((1, 4, 5, 6))),
     built("cancel", messages, senders, st.integers(1, 3)),
     built("inspect", messages, st.integers(-1, 2)),
     built("open_inbox", any_agents),
@@ -149,6 +152,7 @@ registry = (
         st.sampled_from(("x", "y")),
         st.sampled_from((None, b"{}")),
     ),
+    built("tell_circuit", two_agents, st.sampled_from((b"", b"{}"))),
     built("lock", st.just("opener"), workers, st.sampled_from((1_000, 30_000))),
     built(
         "spend_rate",
@@ -184,7 +188,7 @@ losses = (
         st.sampled_from(
             (
                 *("inbox", "entry", "entry", "bytes", "record", "tick", "due", "mailbox"),
-                *("again", "ingress", "agents", "control", "share", "inflight", "conversation", "rate"),
+                *("again", "ingress", "agents", "control", "share", "inflight", "conversation", "rate", "health"),
             )
         ),
         picks,
@@ -197,7 +201,20 @@ losses = (
         st.sampled_from(
             (
                 *("mailbox", "inbox", "due", "tick", "again", "ingress", "dead", "bytes", "agents", "beats", "load"),
-                *("changes", "control", "routes", "types", "meta", "lock", "share", "inflight", "conversation", "rate"),
+                *(
+                    "changes",
+                    "control",
+                    "routes",
+                    "types",
+                    "meta",
+                    "lock",
+                    "share",
+                    "inflight",
+                    "conversation",
+                    "rate",
+                    "health",
+                    "circuit",
+                ),
             )
         ),
     ),
@@ -305,7 +322,9 @@ SECONDS = (
     [*live(8, None), move("send", "w2", 1, [plan_of("deliver", "a1")], "one", "b2", "s1", "round", False)],
 )
 
+
 stories = st.one_of(
+    st.builds(breaking, messages, two_agents, st.sampled_from((5_000, 33_000)), st.sampled_from(PROBED)),
     st.builds(
         asking,
         st.just(1),

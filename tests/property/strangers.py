@@ -41,6 +41,9 @@ class WholeWalker(Walker):
     async def set_meta(self, kind: Literal["meta", "routes", "types"], name: str, value: bytes | None) -> None:
         await self.backend.set_meta(kind, name, value)
 
+    async def tell_circuit(self, agent: str, what: bytes) -> None:
+        await self.backend.tell_circuit(f"{agent}/0", what)
+
     async def lock(self, service: str, owner: str, ttl_ms: int) -> None:
         await self.backend.lock(service, owner, ttl_ms)
 
@@ -120,6 +123,7 @@ class WholeWalker(Walker):
             "inflight": KEYS.inflight(0),
             "conversation": KEYS.conversation("c1"),
             "rate": KEYS.rate(agent),
+            "health": KEYS.health(0),
         }
         if what in keys:
             await self.trio.by_hand("delete", keys[what])
@@ -156,6 +160,8 @@ class WholeWalker(Walker):
             "inflight": KEYS.inflight(0),
             "conversation": KEYS.conversation("c1"),
             "rate": KEYS.rate(AGENTS[0]),
+            "health": KEYS.health(0),
+            "circuit": KEYS.circuit(),
         }
         await self.trio.spoil(keys[what])
 

@@ -12,6 +12,7 @@ from typing import Literal
 import pytest
 
 from reach.backend.port import Backend
+from tests.property.breaking import PROBED, breaking
 from tests.property.moves import NAMES, SECONDS, asking
 from tests.property.one_move import Move, live, move
 from tests.property.tour import TOUR
@@ -69,7 +70,25 @@ async def test_what_becomes_of_an_answer_that_is_not_sure_looks_the_same_everywh
     assert tally.walks == 2 * len(SECONDS)
 
 
-@pytest.mark.parametrize(("what", "asked"), [("load", move("watch")), ("due", move("callers_due", 1))])
+@pytest.mark.parametrize("waited_ms", [5_000, 33_000])
+async def test_what_becomes_of_an_open_circuit_looks_the_same_everywhere(urls: dict[str, str], waited_ms: int) -> None:
+    """Before and after it lets a probe go, and every way in which that ends."""
+    tally = Tally()
+    for second in PROBED:
+        await follow(urls, [(breaking(0, "a1", waited_ms, second), None)], tally)
+    assert tally.walks == len(PROBED)
+    assert tally.answers["route open"]
+
+
+@pytest.mark.parametrize(
+    ("what", "asked"),
+    [
+        ("load", move("watch")),
+        ("due", move("callers_due", 1)),
+        ("health", move("circuits")),
+        ("circuit", move("circuits")),
+    ],
+)
 async def test_who_only_asks_mends_no_key_more_on_one_of_them(urls: dict[str, str], what: str, asked: Move) -> None:
     await follow(urls, [([move("spoil", what), asked], None)], Tally())
 

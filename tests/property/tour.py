@@ -37,6 +37,7 @@ TOUR: tuple[Move, ...] = (
     pause(2_200),
     move("due"),
     move("silence"),
+    move("circuits"),
     move("decide", "w1", plan_of("deliver", "a1"), ""),
     move("take", "a1", "i1", 3, None),
     move("settle", 0, "success", "self", -1),
@@ -49,6 +50,11 @@ TOUR: tuple[Move, ...] = (
     move("answer", 0, "s1", b"true"),
     move("answer", 0, "s1", b"true"),
     move("cancel", 2, "s1", 1),
+    # a circuit
+    move("failing", "a1", 5),
+    move("circuits"),
+    move("tell_circuit", "a1", b"{}"),
+    move("lose", "health", 0),
     # routers that die
     move("submit", *_sent(1)),
     move("look", "w1"),

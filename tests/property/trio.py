@@ -217,7 +217,7 @@ def _kinds(answer: object) -> Iterator[str]:
     """What kind of answer it is: what says how far into the rules a walk has come."""
     match answer:
         case RouteResult():
-            yield f"{answer.verdict} {answer.known}".strip()
+            yield f"{answer.verdict} {answer.known if answer.verdict != 'open' else ''}".strip()
         case CancelResult():
             yield answer.what
         case Guard():

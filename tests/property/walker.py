@@ -251,6 +251,22 @@ class Walker:
     async def due(self) -> None:
         await self.backend.due(0)
 
+    async def circuits(self) -> None:
+        await self.backend.circuits(0)
+
+    async def failing(self, agent: str, times: int) -> None:
+        """Runs of this agent that fail, one after another, beside the messages of the walk."""
+        for number in range(times):
+            msg_id = msg_id_of(100 + number)
+            entry_id = await self.backend.submit(0, "normal", b"f")
+            head = head_of(msg_id, round=self.trio.moment_ms())
+            self.meant[entry_id] = Meant(msg_id, {"round": head.round}, (plan_of("deliver", agent),), "", "")
+            await self.look("w1")
+            await self.route("w1")
+            await self.take(agent, "i1", 3, None)
+            await self.settle(0, "error", "self", -1)
+            await self.backend.cancel(0, msg_id, "sender-1", head.round, 60_000)
+
     async def silence(self) -> None:
         await self.backend.worker_silence_ms(0)
 

@@ -9,6 +9,7 @@
 -- INCLUDE record
 -- INCLUDE lining
 -- INCLUDE sharing
+-- INCLUDE health
 -- INCLUDE standing
 -- INCLUDE closing
 -- INCLUDE giving_back
@@ -65,5 +66,6 @@ if budget <= 0 then left = left + 1 end
 if left == 0 then
   for _, key in ipairs(keys) do call('DEL', key) end
   call('DEL', share_key(ARGV[1]))
+  forget_health(ARGV[1])
 end
 return left

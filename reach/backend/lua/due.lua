@@ -12,6 +12,8 @@
 -- INCLUDE sharing
 -- INCLUDE standing
 -- INCLUDE closing
+-- INCLUDE health
+-- INCLUDE circuits
 -- INCLUDE giving_back
 local due, events, grace_until, seen = P .. 'due', {}, 0, 0
 local function note(r, l, L, what, code)

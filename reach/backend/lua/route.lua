@@ -5,7 +5,7 @@
 -- ARGV max_dead integer how many dead letters are kept
 -- ARGV decision* msgpack n maps: k (s send, a again, r refuse), x stream key, id entry id; s: m, H head, p plans, r reply_to, o notice, mo and ms how many messages may be open, of all and of its sender (0 = any number); a: m, l, h, s state, n attempt, p plan, pr, to; r: r mailbox, re receipt, d fields of the dead entry beside e, none = not kept
 -- ARGV envelope* bytes n envelopes ('' for a; for r the bytes that the dead entry keeps); bytes, since this msgpack knows text only
--- RETURNS a list per decision: verdict (done skipped full gone changed error), known (of full: share, agent, env, sender: the bound, where it is not the room of the inbox), then the hand of each leg or ''; error: the text
+-- RETURNS a list per decision: verdict (done skipped full gone open changed error), known (of full: share, agent, env, sender: the bound, where it is not the room of the inbox; of open: for how many ms), then the hand of each leg or ''; error: the text
 -- REPEAT skipped for what is acknowledged already, also for what failed after it and was kept among the dead letters; nothing is written twice
 -- INCLUDE start
 -- INCLUDE healing
@@ -16,6 +16,8 @@ local n, max_dead = number(ARGV[1]), number(ARGV[2])
 -- INCLUDE sharing
 -- INCLUDE standing
 -- INCLUDE closing
+-- INCLUDE health
+-- INCLUDE circuits
 -- INCLUDE giving_back
 -- INCLUDE holding
 -- INCLUDE placing

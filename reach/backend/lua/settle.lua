@@ -22,6 +22,8 @@
 -- INCLUDE standing
 -- INCLUDE closing
 -- INCLUDE fencing
+-- INCLUDE health
+-- INCLUDE circuits
 -- INCLUDE giving_back
 -- INCLUDE filling
 -- INCLUDE answering
@@ -32,10 +34,7 @@ local function settle(m, l, h, instance, status, code, core, details, wait)
   local answer = answered(status, code, core, details)
   local r = load(m)
   local L = r and not r.head.tomb and leg(r, l)
-  if not L then
-    discard(agent, m, l, h)
-    return 'unknown'
-  end
+  if not L then discard(agent, m, l, h) return 'unknown' end
   if L.h ~= h or L.a ~= agent then
     discard(agent, m, l, h)
     return 'stale'
@@ -43,13 +42,16 @@ local function settle(m, l, h, instance, status, code, core, details, wait)
   local mine = instance == '' or L.i == instance
   if not ((L.st == 'running' and mine) or L.st == 'queued') then return L.se and mine and 'done' or 'stale' end
   catch_up(r, L, instance)
+  local hung, before = hangs(r, L), failed_there(L)
   if now >= ends(r, L) then
+    cut_off(r, l, L)
     lapse(r, l, L, 'expired', 'timeout.total', 'the answer came after the total time')
     save(r)
     return 'stale'
   end
   conclude(r, l, L, answer, wait)
   save(r)
+  judged(agent, name_of(m, l, h), answer, wait, hung, before)
   return 'done'
 end
 

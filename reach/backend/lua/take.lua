@@ -17,6 +17,9 @@
 -- INCLUDE sharing
 -- INCLUDE standing
 -- INCLUDE closing
+-- INCLUDE health
+-- INCLUDE circuits
+-- INCLUDE giving_back
 local MAX_TAKEN, MAX_TAKEN_BYTES, MAX_LOOKS, LOW_TURN = 100, 1048576, 300, 8
 local agent, instance, free, turn = ARGV[1], ARGV[2], math.min(number(ARGV[3]) or 0, MAX_TAKEN), number(ARGV[5]) or 0
 local held, lanes, only = {}, {}, ARGV[6] or ''
@@ -36,10 +39,7 @@ local function resume(lane)
       from = '(' .. x[1]
       local known = held[lane.name .. ':' .. x[1]] or held[x[1]]
       local entry = not known and call('XRANGE', lane.key, x[1], x[1])[1]
-      if entry and not room() then
-        more = 1
-        return
-      end
+      if entry and not room() then more = 1 return end
       if entry then hand_over(lane, entry, true) end
     end
   until #page < 100

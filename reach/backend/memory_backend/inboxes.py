@@ -3,6 +3,7 @@
 from reach import ids
 from reach.backend.keys import GROUP_AGENT
 from reach.backend.memory_backend.closing import give_back, own_answer
+from reach.backend.memory_backend.health import forget_health
 from reach.backend.memory_backend.partition import Partition
 from reach.backend.memory_backend.streams import ZERO, Fields, Stream
 from reach.backend.memory_backend.ticking import LEASE_MS
@@ -55,6 +56,7 @@ def close_inbox(part: Partition, agent: str) -> bool:
         for _, key in part.lanes(agent):
             part.store.delete(key)
         part.store.delete(part.keys.share(part.number, agent))
+        forget_health(part, agent)
     return left == 0
 
 

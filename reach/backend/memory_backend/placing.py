@@ -11,6 +11,7 @@ from reach.backend.memory_backend.closing import (
     remembered,
     with_member,
 )
+from reach.backend.memory_backend.health import handed, shut_ms
 from reach.backend.memory_backend.holding import held_back, is_behind
 from reach.backend.memory_backend.partition import LARGE_BYTES, Partition
 from reach.backend.memory_backend.sharing import lying_with, share, share_taken
@@ -23,10 +24,11 @@ from reach.errors import BackendError
 
 def obstacle(
     part: Partition, msg_id: str, record: MessageRecord, plan: Plan
-) -> tuple[Literal["", "gone", "full"], Literal["", "share", "agent"]]:
+) -> tuple[Literal["", "gone", "full", "open"], str]:
     """Why the plan cannot be carried out, looked at before anything is written (but for a group that was lost); "" = it can.
 
     full: with "share" where the inbox is so only for this sender, "agent" where the agent has as much as it may.
+    open: with the ms for which the circuit is.
     """
     if plan.act not in {"deliver", "move"} or (plan.act == "deliver" and is_behind(part, msg_id, record)):
         return "", ""
@@ -40,7 +42,8 @@ def obstacle(
         return "full", "agent"
     if plan.max_inbox > 0 and share_taken(part, head, plan.agent, plan.max_inbox):
         return "full", "share"
-    return "", ""
+    wait_ms = shut_ms(part, plan.agent)
+    return ("open", str(wait_ms)) if wait_ms else ("", "")
 
 
 class Placed(NamedTuple):
@@ -108,6 +111,7 @@ def _deliver(
         instance="",
     )
     share(part, record, agent)
+    handed(part, agent, msg_id, number, hand)
     # Not after a lease: somebody may have it by then, and die.
     part.arm(msg_id, record, number, part.now_ms + min(head.network_ms, LEASE_MS))
     return hand

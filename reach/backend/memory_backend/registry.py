@@ -15,6 +15,7 @@ from reach.envelope.registration import Rate
 from reach.errors import BackendError
 
 MAX_CONTROL = 10_000
+TOLD_MS = 3_600_000
 MAX_CHANGES = 10_000
 CHANGES_PAGE = 1_000
 CONTROL_PAGE = 100
@@ -181,6 +182,7 @@ class RegistrySide(Side):
                 routes=dict(self._peek_hash(self._keys.routes())),
                 types=frozenset(self._peek_hash(self._keys.types())),
                 meta={name: value.decode(errors="replace") for name, value in meta.items() if name != "v"},
+                circuits=dict(self._peek_hash(self._keys.circuit())),
             )
 
         return await self._step("snapshot", step)
@@ -214,6 +216,22 @@ class RegistrySide(Side):
         return await self._step(
             "spend_rate", lambda: spend_rate(self._store, self._keys.rate(agent_id), rate, tokens, back=back)
         )
+
+    async def tell_circuit(self, name: str, circuit: bytes) -> bool:
+        def step() -> bool:
+            key = self._keys.circuit()
+            if self._peek_hash(key).get(name, b"") == circuit:
+                return False
+            if circuit:
+                self._hash(key)[name] = circuit
+            else:
+                self._peek_hash(key).pop(name, None)
+            self._store.drop_empty(key)
+            self._store.expire_at(key, self._store.now_ms() + TOLD_MS)
+            self._tell(self._next_version(), "circuit", name, circuit)
+            return True
+
+        return await self._step("tell_circuit", step)
 
     async def lock(self, service: str, owner: str, ttl_ms: int) -> bool:
         def step() -> bool:

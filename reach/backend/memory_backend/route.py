@@ -157,8 +157,8 @@ def _open(part: Partition, decision: Send, record: MessageRecord, number: int, o
         message = "its agent is not among those that fit any more"
         lapse_leg(part, decision.msg_id, record, number, LegState.DONE, "agent.lost", message)
         return Placed()
-    if record.head.scope == "all" and obstacle(part, decision.msg_id, record, plan)[0] == "full":
-        plan = Plan("delay", agent=plan.agent, wait_ms=1000)  # a full leg of a broadcast waits, the others go on
+    if record.head.scope == "all" and obstacle(part, decision.msg_id, record, plan)[0] in {"full", "open"}:
+        plan = Plan("delay", agent=plan.agent, wait_ms=1000)  # such a leg of a broadcast waits, the others go on
     return place(part, decision.msg_id, record, number, plan, decision.envelope)
 
 
@@ -180,9 +180,9 @@ def _again(part: Partition, decision: Again) -> RouteResult:
             return _acknowledged(part, decision, "stay")
     elif plan.act in {"move", "stay"}:
         return RouteResult("changed")
-    why, whose = obstacle(part, decision.msg_id, record, plan)
+    why, told = obstacle(part, decision.msg_id, record, plan)
     if why:
-        return RouteResult(why, known=whose)
+        return RouteResult(why, known=told)
     if crowded(part, plan):
         return RouteResult("full")
     if not part.acknowledge(decision.entry.stream, decision.entry.id):

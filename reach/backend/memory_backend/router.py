@@ -6,10 +6,11 @@ from typing import Literal
 from reach import ids
 from reach.backend.keys import GROUP_ROUTERS
 from reach.backend.memory_backend.due import due
+from reach.backend.memory_backend.health import open_rows
 from reach.backend.memory_backend.route import route
 from reach.backend.memory_backend.side import Side
 from reach.backend.memory_backend.streams import Fields, is_ahead, parse_id
-from reach.backend.steps import Decision, DueReport, RouteResult, WorkEntry
+from reach.backend.steps import Circuits, Decision, DueReport, RouteResult, WorkEntry
 
 
 class RouterSide(Side):
@@ -113,6 +114,15 @@ class RouterSide(Side):
             return None if at_ms is None else self._store.now_ms() - at_ms
 
         return await self._step("worker_silence_ms", step)
+
+    async def circuits(self, partition: int) -> Circuits:
+        def step() -> Circuits:
+            key = self._keys.circuit()
+            told = self._store.hash(key) if self._store.type_of(key) == "hash" else None
+            are = {f"{name}/{partition}": row.told for name, row in open_rows(self._partition(partition)).items()}
+            return Circuits(are, dict(told or {}))
+
+        return await self._step("circuits", step)
 
     async def due(self, partition: int, msg_id: str = "") -> DueReport:
         return await self._step("due", lambda: due(self._partition(partition), msg_id))

@@ -4,7 +4,8 @@ from collections.abc import Collection, Sequence
 
 from reach import ids
 from reach.backend.memory_backend.asking import answers_of
-from reach.backend.memory_backend.closing import lapse_leg
+from reach.backend.memory_backend.closing import give_back, lapse_leg
+from reach.backend.memory_backend.health import barred
 from reach.backend.memory_backend.partition import Partition
 from reach.backend.memory_backend.sharing import unshare
 from reach.backend.memory_backend.store import MessageRecord
@@ -134,6 +135,10 @@ def _offer(part: Partition, agent: str, instance: str, lane: str, entry: Entry, 
     ends_ms = ends_at_ms(head, leg)
     too_late = part.now_ms >= ends_ms or (not leg.handed and part.now_ms >= head.first_at_ms)
     envelope = fields.get(b"e") or part.kept_envelope(msg_id)
+    if not too_late and leg.state is LegState.QUEUED and barred(part, agent, msg_id, number, hand):
+        returned = give_back(part, msg_id, record, number, "", burn=False, wait_ms=0)
+        part.save(msg_id, record)
+        return int(not returned)
     if too_late or envelope is None:
         part.discard(agent, lane, hand)
         if not too_late:

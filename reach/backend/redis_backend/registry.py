@@ -116,6 +116,7 @@ class RegistrySide(Side):
             ("HGETALL", keys.routes()): "hash",
             ("HKEYS", keys.types()): "hash",
             ("HGETALL", keys.meta()): "hash",
+            ("HGETALL", keys.circuit()): "hash",
             ("XREVRANGE", keys.changes(), "+", "-", "COUNT", "1"): "stream",
         }
         # One moment: what changes after it lies behind the cursor.
@@ -125,7 +126,7 @@ class RegistrySide(Side):
             if isinstance(reply, BackendError):
                 await self._heal_key(reply, command[1], kind)
                 replies[i] = []
-        agents, routes, types, meta, last = replies
+        agents, routes, types, meta, circuits, last = replies
         settings = {text_of(k): text_of(v) for k, v in pairs_of(meta).items()}
         version = settings.pop("v", "0")
         return Snapshot(
@@ -135,6 +136,7 @@ class RegistrySide(Side):
             routes={text_of(k): v for k, v in pairs_of(routes).items()},
             types=frozenset(text_of(k) for k in types),
             meta=settings,
+            circuits={text_of(k): v for k, v in pairs_of(circuits).items()},
         )
 
     async def changes(self, cursor: str, block_ms: int) -> list[Change]:
@@ -179,6 +181,9 @@ class RegistrySide(Side):
     async def spend_rate(self, agent_id: str, rate: Rate, tokens: int, *, back: bool = False) -> int:
         argv = (agent_id, rate.messages, rate.tokens, tokens, int(back))
         return int(await self._link.run(script("spend_rate"), self._keys.agents(), *argv))
+
+    async def tell_circuit(self, name: str, circuit: bytes) -> bool:
+        return bool(await self._link.run(script("tell_circuit"), self._keys.agents(), name, circuit) == 1)
 
     async def lock(self, service: str, owner: str, ttl_ms: int) -> bool:
         reply = await self._link.run(script("lock"), self._keys.agents(), service, owner, ttl_ms)

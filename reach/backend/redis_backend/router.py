@@ -9,10 +9,11 @@ from reach import ids
 from reach.backend.connection import Reply
 from reach.backend.keys import GROUP_ROUTERS
 from reach.backend.redis_backend.side import Side
-from reach.backend.redis_backend.streams import Entry, reading, text_of
+from reach.backend.redis_backend.streams import Entry, pairs_of, reading, text_of
 from reach.backend.scripts import script
 from reach.backend.steps import (
     Again,
+    Circuits,
     Decision,
     DueEvent,
     DueReport,
@@ -20,6 +21,7 @@ from reach.backend.steps import (
     RouteResult,
     WorkEntry,
 )
+from reach.envelope.circuit import LISTED, row_of
 from reach.errors import BackendError
 
 MAX_BATCH = 100
@@ -103,6 +105,21 @@ class RouterSide(Side):
     async def open_doors(self, partition: int) -> int:
         calls = [(key, "stream", group) for key, group in self._keys.groups(partition).items()]
         return _sum(await self._link.run_each(script("heal_key"), calls))
+
+    async def circuits(self, partition: int) -> Circuits:
+        # What is no hash has none; who writes there mends it.
+        key = self._keys.health(partition)
+        asked: list[list[Any]] = [["TIME"], ["HGET", key, LISTED], ["HGETALL", self._keys.circuit()]]
+        time, listed, told = await self._link.batch(asked)
+        names = sorted(set(listed.split())) if isinstance(listed, bytes) else []
+        (rows,) = await self._link.batch([["HMGET", key, *names]]) if names else ([],)
+        now_ms = int(time[0]) * 1000 + int(time[1]) // 1000
+        found = zip(names, [] if isinstance(rows, BackendError) else rows, strict=False)
+        open_rows = {text_of(name): row_of(stored, now_ms) for name, stored in found}
+        are = {f"{name}/{partition}": row.told for name, row in open_rows.items() if row.opened_at_ms}
+        return Circuits(
+            are, {text_of(k): v for k, v in pairs_of([] if isinstance(told, BackendError) else told).items()}
+        )
 
     async def worker_silence_ms(self, partition: int) -> int | None:
         time, last = await self._link.batch([["TIME"], ["HGET", self._keys.tick(partition), "last"]])

@@ -88,6 +88,7 @@ def test_filters_are_asked_in_the_order_of_the_protocol() -> None:
         "partition",
         "accepts",
         "loop",
+        "circuit",
         "capacity",
         "ready",
     ]

@@ -17,8 +17,8 @@ local function decided(d)
   elseif p.act == 'move' or p.act == 'stay' then
     return {'changed'}
   end
-  local why, whose = obstacle(r, p, L)
-  if why then return {why, whose} end
+  local why, told = obstacle(r, p, L)
+  if why then return {why, told} end
   if crowded(r, p) then return {'full'} end
   if not acknowledge(d) then return {'skipped'} end
   local risen = raised(r, d)

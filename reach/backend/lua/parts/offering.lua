@@ -29,6 +29,10 @@ local function offer(lane, entry, resumed)
   end
   local late = mine and (now >= ends(r, L) or (not L.f and now >= r.head.fa))
   local e = f.e or (mine and redis.pcall('GET', P .. 'env:' .. f.m))
+  if mine and not late and L.st == 'queued' and barred(agent, f.m, l, id) then
+    expired = expired + (back(r, l, L, false, '', nil, 0) and 0 or 1)
+    return save(r)
+  end
   if mine and not late and type(e) == 'string' then
     unshared(r, L)
     L.st, L.i, L.tk, L.al, L.f = 'running', instance, L.tk or now, now, true

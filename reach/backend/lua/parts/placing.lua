@@ -11,6 +11,8 @@ local function obstacle(r, p, L)
   if max > 0 and n >= max then return 'full' end
   if (p.max_agent or 0) > 0 and lying_with(p.agent) >= p.max_agent then return 'full', 'agent' end
   if max > 0 and share_taken(r, p.agent, max) then return 'full', 'share' end
+  local wait = shut_ms(p.agent)
+  if wait then return 'open', tostring(wait) end
 end
 
 local function append(r, l, L, agent, e)
@@ -49,6 +51,7 @@ local function place(r, l, L, p, e)
     end
     L.st, L.h, L.q, L.re, L.w, L.se, L.i = 'queued', id, now, nil, nil, nil, nil
     shared(r, p.agent)
+    handed(p.agent, r.m, l, id)
     arm(r, L, now + math.min(r.head.ne, 15000)) -- somebody may have it by then, and die
     return id
   elseif p.act == 'delay' then

@@ -1,9 +1,9 @@
 -- An ingress entry: a new message, the send that meets the tombstone of its cancel, or a new round. Needs placing, rescuing, duplicates.
 
--- Scope all goes on without a leg whose inbox is missing, and lets one wait whose inbox is full.
+-- Scope all goes on without a leg whose inbox is missing, and lets one wait whose inbox is full or whose circuit is open.
 local function adjusted(r, p)
   local why = obstacle(r, p)
-  if why == 'full' then return {act = 'delay', agent = p.agent, wait_ms = 1000} end
+  if why == 'full' or why == 'open' then return {act = 'delay', agent = p.agent, wait_ms = 1000} end
   return p
 end
 
@@ -19,8 +19,8 @@ local function send(d, e)
   local bound = over_bound(H.s, d.mo, d.ms)
   if bound then return {'full', bound} end
   if not r.all then
-    local why, whose = obstacle(r, d.p[1])
-    if why then return {why, whose} end
+    local why, told = obstacle(r, d.p[1])
+    if why then return {why, told} end
   end
   if not acknowledge(d) then return {'skipped'} end
   H.at = math.min(tonumber(string.match(d.id, '^%d+')), now)
