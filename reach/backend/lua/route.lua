@@ -20,6 +20,7 @@ local n, max_dead = number(ARGV[1]), number(ARGV[2])
 -- INCLUDE circuits
 -- INCLUDE giving_back
 -- INCLUDE holding
+-- INCLUDE promoting
 -- INCLUDE placing
 -- INCLUDE rescuing
 -- INCLUDE asking

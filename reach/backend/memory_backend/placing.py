@@ -14,6 +14,7 @@ from reach.backend.memory_backend.closing import (
 from reach.backend.memory_backend.health import handed, shut_ms
 from reach.backend.memory_backend.holding import held_back, is_behind
 from reach.backend.memory_backend.partition import LARGE_BYTES, Partition
+from reach.backend.memory_backend.promoting import promote
 from reach.backend.memory_backend.sharing import lying_with, share, share_taken
 from reach.backend.memory_backend.store import MessageRecord
 from reach.backend.memory_backend.ticking import LEASE_MS
@@ -81,6 +82,7 @@ def is_large(record: MessageRecord, envelope: bytes) -> bool:
 def _deliver(
     part: Partition, msg_id: str, record: MessageRecord, number: int, agent: str, envelope: bytes | None
 ) -> str:
+    promote(part, record, number, agent)
     head, leg = record.head, record.legs[number]
     ends_ms = ends_at_ms(head, leg)
     expires_at_ms = ends_ms if leg.handed else min(head.first_at_ms, ends_ms)

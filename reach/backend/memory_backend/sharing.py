@@ -38,6 +38,12 @@ def share_taken(part: Partition, head: Head, agent: str, max_inbox: int) -> bool
     return False
 
 
+def shares(part: Partition, agent: str) -> dict[str, int]:
+    """How many each sender has queued there."""
+    counts = _counts(part, part.keys.share(part.number, agent)) or Hash()
+    return {sender: _count(counts, sender) for sender in counts}
+
+
 def lying_with(part: Partition, agent: str) -> int:
     """How many entries lie in an inbox, queued and running."""
     inboxes = (part.inbox(agent, lane) for lane, _ in part.lanes(agent))

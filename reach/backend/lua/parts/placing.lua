@@ -42,6 +42,7 @@ local function place(r, l, L, p, e)
   local instead = held_back(r, l, L, p, e)
   if instead then return '', instead end
   if p.act == 'deliver' then
+    promote(r, L, p.agent)
     local id = append(r, l, L, p.agent, e)
     L.a = p.agent
     if type(id) ~= 'string' then
