@@ -54,9 +54,10 @@ def plan_of(
     wait_ms: int = 0,
     max_inbox: int = 0,
     free: bool = False,
+    room: int = 0,
 ) -> Plan:
     answer = answer_of("failed", "route.not_found") if act == "finish" else None
-    return Plan(act, agent, max_inbox, wait_ms, answer, dead, free, max_agent=2 if max_inbox == 4 else 0)
+    return Plan(act, agent, max_inbox, wait_ms, answer, dead, free, room=room, max_agent=2 if max_inbox == 4 else 0)
 
 
 def answer_of(status: Literal["success", "failed", "retryable"], code: str, details: str = '{"k":1}') -> Answer:
