@@ -245,6 +245,17 @@ async def test_an_again_of_one_that_is_not_the_first_is_silence(drive: Drive) ->
     assert (await drive.leg(second)).state is HELD
 
 
+async def test_an_again_with_another_hand_calls_nobody(drive: Drive) -> None:
+    first, second = await queue_up(drive, 2)
+    await finish(drive, first)
+    await drive.work("again")
+    await drive.place.append(KEYS.again(0), {"m": second.encode(), "l": b"0", "h": b"1-1"})
+    (entry,) = await drive.work("again")
+    result = await drive.route(Again(entry, second, 0, "1-1", HELD, 0, TO_AGENT))
+    assert (result.verdict, result.known) == ("done", "silent")
+    assert (await drive.leg(second)).state is HELD
+
+
 async def test_a_doubled_call_hands_over_once(drive: Drive) -> None:
     first, second = await queue_up(drive, 2)
     await finish(drive, first)

@@ -11,7 +11,7 @@ import argparse
 import sys
 from time import monotonic
 
-from tests.model import conversation, lease_clock
+from tests.model import conversation, lease_clock, lines
 from tests.model.explorer import Report, explore
 from tests.model.guards import ALL, GUARDS
 from tests.model.ledger import Ledger
@@ -47,6 +47,10 @@ def main(words: list[str] | None = None) -> int:
         talk = explore(conversation.Conversation(plot))
         print(talk, flush=True)
         broken = broken or bool(talk.broken)
+    for line in () if told.only or told.minus else lines.SCENARIOS:
+        found = explore(lines.Lines(line))
+        print(found, flush=True)
+        broken = broken or bool(found.broken)
     return int(broken)
 
 

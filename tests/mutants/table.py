@@ -1,6 +1,6 @@
 """All mutants."""
 
-from tests.mutants import conversations, lua_agents, lua_routers, memory_agents, memory_routers, python
+from tests.mutants import conversations, lines, lua_agents, lua_routers, memory_agents, memory_routers, python
 from tests.mutants.mutant import Mutant
 
 MUTANTS: tuple[Mutant, ...] = (
@@ -8,6 +8,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *lua_agents.MUTANTS,
     *memory_routers.MUTANTS,
     *memory_agents.MUTANTS,
+    *lines.MUTANTS,
     *python.MUTANTS,
     *conversations.MUTANTS,
 )
