@@ -46,7 +46,7 @@ def test_every_script_bounds_mailboxes_alike() -> None:
 
 def test_every_script_keeps_guards_alike() -> None:
     texts = [step.text for step in all_scripts().values() if "'once:'" in step.text]
-    assert len(texts) == 2
+    assert len(texts) == 3
     assert all(re.findall(r"local ONCE_MS = (\d+)", text) == [str(ONCE_MS)] for text in texts)
 
 
