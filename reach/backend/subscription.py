@@ -69,8 +69,9 @@ class Subscription:
     async def _listen(self, heard: list[tuple[str, bytes]], block_ms: int) -> None:
         asked = False
         while len(heard) < MAX_HEARD:
-            # What is there already is taken along: many who say something at once are one look.
-            reply = await self._read(0 if heard else None if asked else block_ms / 1000)
+            # What is there already is taken along: many who say something at once are one look. Before the server's answer comes all that
+            # was said before the question.
+            reply = await self._read(None if asked else 0 if heard else block_ms / 1000)
             if reply is None and heard:
                 return
             if reply is None:

@@ -100,6 +100,7 @@ odd = (
         often("", "high", "low"),
     ),
     built("ring", two_agents),
+    built("hear", two_agents),
     built("read_plain", two_agents, lanes),
     built("answer_plainly", picks),
     built("settle_for_plain", workers),
@@ -257,7 +258,8 @@ def leaving(message: int, ms: int) -> list[Move]:
 
 def cancelling_twice(message: int) -> list[Move]:
     """The tombstone keeps the greater round; a send of that round is answered, a later one runs."""
-    return [move("cancel", message, "s1", 2), move("cancel", message, "s1", 1), *live(1, None)]
+    cancels = [move("cancel", message, "s1", 2), move("cancel", message, "s1", 1)]
+    return [move("hear", "a1"), *cancels, move("hear", "a1"), *live(1, None)]
 
 
 def second_round(message: int, scope: str, taken: bool) -> list[Move]:

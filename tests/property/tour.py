@@ -49,7 +49,9 @@ TOUR: tuple[Move, ...] = (
     move("answer", 0, "s2", b"true"),
     move("answer", 0, "s1", b"true"),
     move("answer", 0, "s1", b"true"),
+    move("hear", "a1"),
     move("cancel", 2, "s1", 1),
+    move("hear", "a1"),
     # a circuit
     move("failing", "a1", 5),
     move("circuits"),

@@ -340,6 +340,10 @@ class Walker:
         if hand := self._hand(pick):
             await self.backend.answer(0, hand.msg_id, sender, hand.leg, hand.hand, value)
 
+    async def hear(self, agent: str) -> None:
+        """A look at what was hinted at since the last one; the first one listens from then on."""
+        await self.backend.hear(agent, 0)
+
     async def renew(self, pick: int) -> None:
         if hand := self._hand(pick):
             await self.backend.renew(0, hand.agent, hand.instance, {hand.lane: [hand.hand]})
