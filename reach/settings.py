@@ -23,6 +23,8 @@ LOG_LEVELS: Final = ("debug", "info", "warning", "error")
 URL_SCHEMES: Final = ("redis", "rediss", "unix", "memory")
 MAX_PARTITION = 16_383
 MAX_BATCH = 100
+#: As in reach.envelope.token.
+MIN_KEY_CHARS = 32
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,6 +46,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     drain_ms: int
     log_format: str
     log_level: str
+    token_keys: tuple[str, ...]
 
 
 class Setting(NamedTuple):
@@ -133,6 +136,8 @@ def markdown() -> str:
 
 
 def _shown(setting: Setting, text: str) -> str:
+    if setting.field == "token_keys":
+        return "***"
     return repr(safe_url(text) if setting.field == "redis_url" else text)
 
 
@@ -199,6 +204,13 @@ def _partitions(text: str) -> tuple[int, ...] | None:
     return tuple(sorted(found))
 
 
+def _keys(text: str) -> tuple[str, ...]:
+    keys = tuple(key.strip() for key in text.split(",") if key.strip())
+    if any(len(key) < MIN_KEY_CHARS for key in keys):
+        raise ValueError(f"has a key of less than {MIN_KEY_CHARS} characters, which can be guessed")
+    return keys
+
+
 def _one_of(names: tuple[str, ...]) -> Callable[[str], str]:
     def read(text: str) -> str:
         if text.lower() not in names:
@@ -230,4 +242,11 @@ TABLE: Final[tuple[Setting, ...]] = (
     Setting("drain_ms", "drain-timeout", "10", _seconds, "Seconds that SIGTERM leaves for what is under way."),
     Setting("log_format", "log-format", "json", _one_of(LOG_FORMATS), f"One of {', '.join(LOG_FORMATS)}."),
     Setting("log_level", "log-level", "info", _one_of(LOG_LEVELS), f"One of {', '.join(LOG_LEVELS)}."),
+    Setting(
+        "token_keys",
+        "token-keys",
+        "",
+        _keys,
+        "Keys that registration tokens are signed with, joined by commas, 32 characters or more each; as a variable, not as an option.",
+    ),
 )

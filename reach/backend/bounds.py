@@ -60,6 +60,7 @@ SETTINGS: tuple[Setting, ...] = (
         "so often a minute one sender may have its turn at one target within a chain of messages that answer one another; 0: no bound",
     ),
     Setting("max_same_content", 8, "so often the same content may come again within such a chain; 0: no bound"),
+    Setting("require_token", 0, "1: nobody registers without a token (`reach token issue`)"),
     Setting("max_events", 2_000, "so many batches of hop records are kept in a partition"),
     Setting("events_age_ms", DAY_MS, "hop records older than this go"),
     Setting("max_dead", 10_000, "so many dead letters are kept in a partition"),

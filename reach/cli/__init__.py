@@ -5,7 +5,21 @@ Exit status: 0, 1 the answer was a failure, 2 usage, 69 Redis cannot be used, 75
 
 import click
 
-from reach.cli import agents, cancelling, dead, demo, dev, doctor, events, messages, routes, scripts, version
+from reach.cli import (
+    agents,
+    cancelling,
+    dead,
+    demo,
+    dev,
+    doctor,
+    env_settings,
+    events,
+    messages,
+    routes,
+    scripts,
+    token,
+    version,
+)
 from reach.cli.edge import Commands
 
 
@@ -29,6 +43,8 @@ for command in (
     dead.dead,
     routes.routes,
     doctor.doctor,
+    token.token,
+    env_settings.settings,
     scripts.scripts,
     version.version,
 ):

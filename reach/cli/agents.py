@@ -4,7 +4,6 @@ from typing import Any
 
 import click
 
-from reach.backend import open_backend
 from reach.cli import edge
 from reach.registry.routes import read_index
 from reach.routing.agents import Agent
@@ -26,13 +25,9 @@ def agents(redis_url: str, env: str, form: str) -> None:
 
 
 async def _found(url: str, env: str) -> list[dict[str, Any]]:
-    backend = open_backend(url, env=env)
-    try:
-        await backend.open()
+    async with edge.opened(url, env) as backend:
         index, now_ms = await read_index(backend)
         await edge.complain_if_nobody_serves(backend, url, env)
-    finally:
-        await backend.close()
     since_ms = index.alive_since_ms(now_ms)
     return [_facts(agent, since_ms, now_ms) for _, agent in sorted(index.agents.items())]
 

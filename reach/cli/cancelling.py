@@ -4,7 +4,7 @@ import click
 import msgspec
 
 from reach import ids
-from reach.backend import Backend, open_backend
+from reach.backend import Backend
 from reach.cli import edge
 from reach.envelope import records
 from reach.envelope.receipt import Notice
@@ -41,16 +41,12 @@ def cancel(msg_id: str, sender: str, order_key: str | None, round_: int, redis_u
 
 async def _asked(url: str, env: str, entry: dict[str, object]) -> Notice | None:
     """What the registrar says; None: nothing yet."""
-    backend = open_backend(url, env=env)
     mailbox = ids.new_mailbox_id("reach-cli")
-    try:
-        await backend.open()
+    async with edge.opened(url, env) as backend:
         await backend.keep_mailbox(mailbox, [0])
         await backend.send_control(msgspec.json.encode({**entry, "reply_to": mailbox}))
         answer = await _answer(backend, mailbox)
         await backend.drop_mailbox(mailbox)
-    finally:
-        await backend.close()
     return answer
 
 

@@ -1,14 +1,11 @@
 """`reach dead`: the dead letters. Look at them, send them once more, throw them away."""
 
 import re
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import click
 import msgspec
 
-from reach.backend import Backend, open_backend
 from reach.cli import edge
 from reach.delivery.dead_letters import DeadLetter, DeadLetters
 from reach.envelope.rules import check_pattern
@@ -45,7 +42,7 @@ def listed(count: int, redis_url: str, env: str, form: str) -> int:
     """List them, oldest first."""
 
     async def read() -> list[DeadLetter]:
-        async with _opened(redis_url, env) as backend:
+        async with edge.opened(redis_url, env) as backend:
             return [letter async for letter in DeadLetters(backend).list(count)]
 
     letters = edge.run(read())
@@ -66,7 +63,7 @@ def show(name: str, redis_url: str, env: str) -> int:
     """Show one with its envelope and history; NAME is an entry id or a msg_id."""
 
     async def read() -> DeadLetter | None:
-        async with _opened(redis_url, env) as backend:
+        async with edge.opened(redis_url, env) as backend:
             return await DeadLetters(backend).find(name)
 
     letter = edge.run(read())
@@ -87,7 +84,7 @@ def requeue(names: tuple[str, ...], everything: bool, target: str | None, redis_
     async def send() -> int:
         if target is not None:
             check_pattern(target)
-        async with _opened(redis_url, env) as backend:
+        async with edge.opened(redis_url, env) as backend:
             letters = DeadLetters(backend)
             found, missing = await _named(letters, names, everything)
             problems = [await _sent(letters, letter, target) for letter in found]
@@ -106,7 +103,7 @@ def purge(names: tuple[str, ...], everything: bool, age_ms: int | None, redis_ur
     """Delete letters for good; NAMES are entry ids or msg_ids."""
 
     async def delete() -> int:
-        async with _opened(redis_url, env) as backend:
+        async with edge.opened(redis_url, env) as backend:
             letters = DeadLetters(backend)
             found, missing = await _named(letters, names, everything or age_ms is not None)
             if age_ms is not None:
@@ -116,16 +113,6 @@ def purge(names: tuple[str, ...], everything: bool, age_ms: int | None, redis_ur
             return max([edge.OK, *map(_missing, missing)])
 
     return edge.run(delete())
-
-
-@asynccontextmanager
-async def _opened(url: str, env: str) -> AsyncIterator[Backend]:
-    backend = open_backend(url, env=env)
-    try:
-        await backend.open()
-        yield backend
-    finally:
-        await backend.close()
 
 
 async def _named(letters: DeadLetters, names: tuple[str, ...], everything: bool) -> tuple[list[DeadLetter], list[str]]:

@@ -4,15 +4,15 @@ import asyncio
 import os
 import re
 import sys
-from collections.abc import Callable, Coroutine
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, NoReturn, TypeVar
 
 import click
 import msgspec
 
 from reach import ids
-from reach.backend import Backend
+from reach.backend import Backend, open_backend
 from reach.clock import SystemClock
 from reach.errors import BackendError, ConfigError, EnvelopeError, ReachError
 from reach.sdk import nobody
@@ -103,6 +103,17 @@ def with_output(*forms: str) -> Callable[[Command], Command]:
 def run(work: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine to its end. Ctrl-C cancels it and ends the command with 130."""
     return asyncio.run(work)
+
+
+@asynccontextmanager
+async def opened(url: str, env: str) -> AsyncIterator[Backend]:
+    """A backend that is open inside."""
+    backend = open_backend(url, env=env)
+    try:
+        await backend.open()
+        yield backend
+    finally:
+        await backend.close()
 
 
 def say(text: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import click
 import msgspec
 
-from reach.backend import Backend, open_backend
+from reach.backend import Backend
 from reach.cli import edge
 from reach.registry.routes import Route, Routes, Trial
 from reach.routing.steps import Deliver, Finish, Seen
@@ -85,15 +85,11 @@ def test_(pattern: str, redis_url: str, env: str, form: str, hops: tuple[str, ..
 
 
 def _on(url: str, env: str, work: Callable[[Backend], Awaitable[T]]) -> T:
-    async def opened() -> T:
-        backend = open_backend(url, env=env)
-        try:
-            await backend.open()
+    async def done() -> T:
+        async with edge.opened(url, env) as backend:
             return await work(backend)
-        finally:
-            await backend.close()
 
-    return edge.run(opened())
+    return edge.run(done())
 
 
 def _file(name: str) -> bytes:

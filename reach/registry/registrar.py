@@ -23,6 +23,7 @@ from reach.envelope.rules import (
 )
 from reach.errors import BackendError, ReachError, RecordError, RegistrationRefused
 from reach.log import PacedLog, event_log
+from reach.registry.admission import OPEN, Admission
 from reach.registry.removing import open_inboxes, remove_agent
 from reach.routing.agents import SUSPECT_MS
 from reach.service import Report, Wait
@@ -49,6 +50,7 @@ class _Named(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 class _Capabilities(_Named, frozen=True, kw_only=True, forbid_unknown_fields=True):
     capabilities: msgspec.Raw
     accepts: msgspec.Raw = msgspec.Raw()
+    token: msgspec.Raw = msgspec.Raw()
 
 
 class _Cancel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -72,10 +74,15 @@ class Registrar:
         backend: Backend,
         worker: str,
         on_cancelled: Callable[[int, Record], None] = lambda _partition, _record: None,
+        admission: Admission = OPEN,
     ) -> None:
-        """`on_cancelled` hears of each message that a control entry has ended: its partition, and its record afterwards."""
+        """`on_cancelled` hears of each message that a control entry has ended: its partition, and its record afterwards.
+
+        `admission`: who may register at all.
+        """
         self._backend = backend
         self._on_cancelled = on_cancelled
+        self._admission = admission
         self._worker = worker
         self._log = PacedLog(log)
         self._wait = Wait()
@@ -139,6 +146,7 @@ class Registrar:
     # ---------------------------------------------------------------- register
     async def _register(self, wanted: Registration, kind: NoticeKind = "registered") -> Notice:
         """Write it, unless another declaration of this agent is alive; its inboxes are open before anybody learns of it."""
+        await self._admission.check(wanted, self._backend.now_ms)
         types = sorted({accept.type for accept in wanted.accepts} - BUILT_IN_TYPES)
         stored_form = records.encode_registration(msgspec.structs.replace(wanted, token=None))
         for _ in range(MAX_TRIES):
@@ -197,6 +205,8 @@ class Registrar:
         fields["capabilities"] = asked.capabilities
         if bytes(asked.accepts):
             fields["accepts"] = asked.accepts
+        if bytes(asked.token):
+            fields["token"] = asked.token
         return await self._register(records.read_registration(fields, env=self._backend.env), "done")
 
     # ---------------------------------------------------------------- leave, cancel

@@ -108,6 +108,8 @@ class Membership:
             "capabilities": registration.capabilities,
             "accepts": registration.accepts,
         }
+        if registration.token is not None:
+            fields["token"] = registration.token
         await self._ask(self._entry("capabilities", fields), "capabilities", ("done",))
         self.registration = registration
 

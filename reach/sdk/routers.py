@@ -11,6 +11,7 @@ from reach.delivery.rates import Rates
 from reach.delivery.router import MAX_BATCH, Router
 from reach.delivery.trail import Trail
 from reach.envelope.codec import DEFAULT_MAX_BYTES
+from reach.registry.admission import Admission
 from reach.registry.circuits import CircuitTeller
 from reach.registry.opener import Opener
 from reach.registry.reaper import Reaper
@@ -36,6 +37,7 @@ def router_services(
     rng: random.Random,
     max_batch: int = MAX_BATCH,
     max_envelope_bytes: int = DEFAULT_MAX_BYTES,
+    token_keys: Sequence[str] = (),
 ) -> list[Service]:
     """The index and what feeds it, the router itself, its timers, the registry, the records; on an open backend."""
     index = CapabilityIndex(Complaints().hear)
@@ -67,12 +69,18 @@ def router_services(
         max_batch=max_batch,
         clock=clock,
     )
+
+    async def demands_token() -> bool:
+        await watcher.wait_loaded()
+        return index.setting("require_token", 0) > 0
+
+    admission = Admission(backend.env, token_keys, demands_token)
     return [
         hops,
         watcher,
         router,
         due,
-        Registrar(backend, worker_id, trail.cancelled),
+        Registrar(backend, worker_id, trail.cancelled, admission),
         Reaper(backend, worker_id, clock=clock),
         opener,
         CircuitTeller(backend, partitions),

@@ -41,6 +41,7 @@ def make_work(backend: Backend, settings: Settings, *, worker_id: str, environ: 
         rng=random.Random(),  # noqa: S311 - chance for choosing, no secret
         max_batch=settings.max_batch,
         max_envelope_bytes=settings.max_envelope_bytes,
+        token_keys=settings.token_keys,
     )
     closers: list[Callable[[], Awaitable[None]]] = []
     if otlp_wanted(environ):
