@@ -1,5 +1,7 @@
 """One noisy sender does not starve another: who has little in an inbox goes past who has much (docs/decisions/0015)."""
 
+from typing import Any
+
 import pytest
 
 from reach.backend.steps import Plan, Send
@@ -10,7 +12,7 @@ from tests.contract.places import KEYS
 MANY, FEW = 32, 4
 
 
-async def backlog(drive: Drive, count: int, *, sender: str = "noisy", **head: object) -> None:
+async def backlog(drive: Drive, count: int, *, sender: str = "noisy", **head: Any) -> None:
     """So many of one sender in the inbox."""
     for _ in range(count):
         await drive.backend.submit(0, "normal", ENVELOPE)

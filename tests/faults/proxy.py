@@ -11,6 +11,7 @@ Nothing is left to chance: what happens to a byte depends on the orders given an
 import asyncio
 import socket
 import struct
+import time
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Literal, Self
@@ -99,12 +100,14 @@ class FaultProxy:
     Attributes:
         links: The connections that are open, oldest first.
         made: How many there have been.
+        turned_away_s: When (time.monotonic) somebody was turned away.
     """
 
     def __init__(self, port: int) -> None:
         self._target = port
         self.links: list[Link] = []
         self.made = 0
+        self.turned_away_s: list[float] = []
         self._orders = Orders()
         self._refusing = False
         self._pumps: set[asyncio.Task[None]] = set()
@@ -184,6 +187,7 @@ class FaultProxy:
         task.add_done_callback(self._pumps.discard)
         try:
             if self._refusing:
+                self.turned_away_s.append(time.monotonic())
                 writer.transport.abort()
                 return
             try:
