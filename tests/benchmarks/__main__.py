@@ -5,7 +5,7 @@ import sys
 from importlib.metadata import version
 
 from reach.backend.private_server import find_binary
-from tests.benchmarks import envelope, hops, intents, paths
+from tests.benchmarks import cancels, envelope, hops, intents, paths
 
 
 def main() -> int:
@@ -16,6 +16,7 @@ def main() -> int:
     envelope.main()
     hops.main()
     intents.main()
+    cancels.main()
     paths.main(rounds=3, count=5_000)
     return 0
 
