@@ -342,7 +342,7 @@ class TestReach(Sending):
     def _watch(self, step: str, args: tuple[Any, ...], result: Any) -> None:
         self._calls += 1
         with contextlib.suppress(EnvelopeError, RecordError):  # what cannot be read is no envelope and no receipt
-            if step == "submit":
+            if step == "submit" or (step == "requeue" and result):
                 self.sent.append(decode(args[2]))
             elif step == "read_mail":
                 for mail in result:

@@ -103,6 +103,13 @@ class Backend(Protocol):
         """
         ...
 
+    async def requeue(self, partition: int, lane: str, envelope: bytes, letter: str) -> bool:
+        """As `submit`, and the dead letter with this entry id goes in the same step. Again, or without such a letter: False, nothing sent.
+
+        Raises IngressFull as `submit` does: the letter stays.
+        """
+        ...
+
     async def keep_mailbox(
         self,
         mailbox: str,

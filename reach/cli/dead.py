@@ -131,6 +131,9 @@ async def _sent(letters: DeadLetters, letter: DeadLetter, target: str | None) ->
     except EnvelopeError as error:
         edge.say(f"reach: {letter.id} cannot be sent: {error.message}")
         return edge.FAILED
+    if not sent.sent:
+        edge.say(f"reach: {letter.id} was requeued or purged meanwhile by somebody else: nothing was sent")
+        return edge.OK
     edge.data(f"{letter.id} {sent.msg_id} {sent.round}")
     if not sent.remembered:
         edge.say(f"reach: {letter.id} goes on without its guards (ctx.once): an effect that was made may be made again")

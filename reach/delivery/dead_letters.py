@@ -25,6 +25,7 @@ from reach.errors import EnvelopeError
 PAGE = 100
 HISTORY = "reach-history"  # the header in which a requeued message takes its past along
 MAX_HISTORY_BYTES = 2_000  # of the 4 KiB that all headers have
+MAX_IDS = 10_000  # tried until one lies in the letter's partition
 
 History = list[dict[str, Any]]
 
@@ -76,6 +77,8 @@ class Requeued(msgspec.Struct, frozen=True):
     round: int
     remembered: bool
     """False: it is a message of its own, or the ledger had forgotten it and the guards of `ctx.once` with it: effects may be made again."""
+    sent: bool = True
+    """False: the letter was not there any more, and nothing was sent: somebody has requeued or purged it before."""
 
 
 class DeadLetters:
@@ -111,7 +114,8 @@ class DeadLetters:
 
         To the same target, and after an end that was retryable, it is the next round of the same message: its sender's key, its guards
         (`ctx.once`) and what has become of it meanwhile count, as long as they are remembered. Else it is a message of its own, whose id
-        follows from the letter and the target. So it is safe to run twice, or to be cut off half-way: it is the same message again.
+        follows from the letter and the target. The letter goes in the same step in which the message is sent: it is safe to run twice, or
+        to be cut off half-way, however long ago that was, and only one of them sends.
 
         Args:
             letter: As `list` or `find` gave it.
@@ -119,6 +123,7 @@ class DeadLetters:
 
         Raises:
             EnvelopeError: The letter holds no envelope that could be sent, or the target is no pattern. The letter stays.
+            IngressFull: No router takes what lies at the doors. The letter stays.
             BackendError: It may or may not have been sent; requeue it again.
         """
         old = decode(letter.envelope, max_bytes=max(len(letter.envelope), 1))
@@ -137,17 +142,35 @@ class DeadLetters:
         if len(data) > max_bytes:
             text = f"{len(data)} bytes, at most {max_bytes}"
             raise EnvelopeError("envelope.too_large", text, details={"bytes": len(data), "max_bytes": max_bytes})
-        partition = partition_of(new.msg_id, new.order_key, self._backend.partitions)
-        await self._backend.submit(partition, new.lane, data)
-        await self._backend.drop_dead(letter.partition, [letter.id])
-        return Requeued(new.msg_id, new.round, new.round > 1 and remembered)
+        sent = await self._send(letter, new, data)
+        return Requeued(new.msg_id, new.round, new.round > 1 and remembered, sent)
+
+    async def _send(self, letter: DeadLetter, envelope: Envelope, data: bytes) -> bool:
+        partition = self._partition_of(envelope.msg_id, envelope.order_key)
+        if partition == letter.partition:
+            return await self._backend.requeue(partition, envelope.lane, data, letter.id)
+        # The number of partitions was raised since: the two lie in different slots, and no step reaches both.
+        await self._backend.submit(partition, envelope.lane, data)
+        return bool(await self._backend.drop_dead(letter.partition, [letter.id]))
+
+    def _partition_of(self, msg_id: str, order_key: str | None) -> int:
+        return partition_of(msg_id, order_key, self._backend.partitions)
+
+    def _own_id(self, envelope: Envelope, letter: DeadLetter, pattern: str) -> str:
+        """An id that follows from the letter and the target, the first of which the letter's own partition is the place."""
+        sender, msg_id = sender_of(envelope.source), envelope.msg_id
+        for number in range(MAX_IDS):
+            place = hashlib.sha256(f"{letter.partition}/{letter.id}/{pattern}/{number}".encode()).hexdigest()
+            msg_id = business_msg_id(self._backend.env, sender, f"dead/{place}")
+            if self._partition_of(msg_id, envelope.order_key) == letter.partition:
+                break
+        return msg_id
 
     def _as_its_own(self, envelope: Envelope, letter: DeadLetter, pattern: str) -> Envelope:
         check_pattern(pattern)
-        place = hashlib.sha256(f"{letter.partition}/{letter.id}/{pattern}".encode()).hexdigest()
         return msgspec.structs.replace(
             envelope,
-            msg_id=business_msg_id(self._backend.env, sender_of(envelope.source), f"dead/{place}"),
+            msg_id=self._own_id(envelope, letter, pattern),
             task_id=envelope.task,
             correlation_id=envelope.conversation,
             target=Target(pattern=pattern),

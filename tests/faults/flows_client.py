@@ -1,5 +1,8 @@
 """What a client does: connect, request, send, cancel, close."""
 
+from collections.abc import Awaitable, Callable
+
+from reach.delivery.dead_letters import DeadLetter, DeadLetters
 from reach.errors import BackendUnavailable
 from tests.faults.crash_world import CrashWorld
 from tests.faults.flows import answered, everybody, flow, nobody_works, two_agents
@@ -75,28 +78,38 @@ async def next_round(world: CrashWorld) -> None:
 @flow("client router a1", "", before=ended_retryable, dead_letters=-1)
 async def requeue(world: CrashWorld) -> None:
     """A dead letter is sent once more, by somebody who dies on the way, and by the next one."""
-    world.heirs["client"] = lambda: _requeue_by_another(world)
-    _requeue(world)
+    _administer(world, DeadLetters.requeue)
     await world.until(lambda: _runs_again(world), "the next round")
 
 
-def _requeue(world: CrashWorld) -> None:
+@flow("client", "", before=ended_retryable, dead_letters=0)
+async def purge(world: CrashWorld) -> None:
+    """A dead letter is thrown away, by somebody who dies on the way, and by the next one."""
+    _administer(world, lambda letters, letter: letters.purge([letter]))
+    await world.until(lambda: _no_letters(world), "the end of the letter")
+
+
+def _administer(world: CrashWorld, act: Callable[[DeadLetters, DeadLetter], Awaitable[object]]) -> None:
     async def run() -> None:
         letters = world.clients["client"].dead_letters
         while True:
             try:
                 async for letter in letters.list():
-                    await letters.requeue(letter)
+                    await act(letters, letter)
                 return
             except BackendUnavailable:
-                continue  # it may or may not have been sent: that is what asking twice must be safe for
+                continue  # it may or may not have been done: that is what asking twice must be safe for
 
+    async def another() -> None:
+        await world.client()
+        _administer(world, act)
+
+    world.heirs["client"] = another
     world.processes["client"].spawn(run())
 
 
-async def _requeue_by_another(world: CrashWorld) -> None:
-    await world.client()
-    _requeue(world)
+async def _no_letters(world: CrashWorld) -> bool:
+    return not await world.dead_letters()
 
 
 async def _runs_again(world: CrashWorld) -> bool:

@@ -35,7 +35,7 @@ class History:
 
     def see(self, process: Process, step: str, args: tuple[Any, ...], result: Any) -> None:
         """A step was done, whether or not its caller will hear of it."""
-        if step == "submit":
+        if step == "submit" or (step == "requeue" and result):
             envelope = decode(args[2])
             self.accepted.setdefault(envelope.msg_id, set()).update([envelope.reply_to] if envelope.reply_to else [])
             if envelope.round > 1:

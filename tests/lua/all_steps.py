@@ -74,7 +74,9 @@ async def walk_partition(backend: Backend) -> None:
     await backend.finish_work(0, [asked])
     assert await backend.read_mail("box", {0: "0"}, 0)
     await backend.record(0, b"[]")
-    assert len(await backend.dead_letters(0)) == 2
+    (letter, _), _ = await backend.dead_letters(0)
+    assert await backend.requeue(0, "normal", ENVELOPE, letter)
+    assert len(await backend.dead_letters(0)) == 1
     await backend.drop_consumer("i1", [0], "a1")
     assert await backend.close_inbox(0, "a1")
     assert await backend.close_inbox(0, "a2")

@@ -134,6 +134,7 @@ odd = (
     built("read_mail", boxes),
     built("read_records"),
     built("drop_dead", st.integers(0, 2)),
+    built("requeue", st.integers(0, 2), lanes),
     built("record", st.sampled_from((b"[]", b'[{"hop":1}]'))),
 )
 registry = (

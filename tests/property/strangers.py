@@ -103,6 +103,11 @@ class WholeWalker(Walker):
         letters = [entry_id for entry_id, _ in await self.trio.entries(KEYS.dead(0))]
         await self.backend.drop_dead(0, [*letters[pick : pick + 2], *letters[pick : pick + 1], "7-7"])
 
+    async def requeue(self, pick: int, lane: str) -> None:
+        """An admin sends a dead letter once more, or one that never was."""
+        letters = [entry_id for entry_id, _ in await self.trio.entries(KEYS.dead(0))]
+        await self.backend.requeue(0, lane, b"requeued", [*letters, "7-7"][min(pick, len(letters))])
+
     # ---------------------------------------------------------------- losses, strangers
 
     async def lose(self, what: str, pick: int) -> None:

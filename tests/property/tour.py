@@ -77,6 +77,7 @@ TOUR: tuple[Move, ...] = (
     move("spend", "c1", "m1:0:1:1", 400_000, 7),
     move("record", b"[]"),
     move("read_records"),
+    move("requeue", 0, "low"),
     move("drop_dead", 0),
     move("read_mail", "b1"),
     move("keep_mailbox", "b1", 60_000),

@@ -17,15 +17,27 @@ class SenderSide(Side):
     """What the SDK's client does; see `reach.backend.port` for what each method promises."""
 
     async def submit(self, partition: int, lane: str, envelope: bytes) -> str:
-        def step() -> str:
-            key = self._keys.ingress(partition, lane)
-            self._own_group(key, GROUP_ROUTERS)
-            lying = len(self._own_stream(key))
-            if lying >= bounds(self._store, self._keys).max_ingress:
-                raise full_door(partition, lane, lying)
-            return self._store.append(key, {b"e": envelope}) or ""
+        return await self._step("submit", lambda: self._enter(partition, lane, envelope))
 
-        return await self._step("submit", step)
+    async def requeue(self, partition: int, lane: str, envelope: bytes, letter: str) -> bool:
+        def step() -> bool:
+            key = self._keys.dead(partition)
+            dead = self._store.stream(key) if self._store.type_of(key) == "stream" else None
+            if dead is None or letter not in {entry_id for entry_id, _ in dead.all()}:
+                return False
+            self._enter(partition, lane, envelope)
+            dead.delete([letter])
+            return True
+
+        return await self._step("requeue", step)
+
+    def _enter(self, partition: int, lane: str, envelope: bytes) -> str:
+        key = self._keys.ingress(partition, lane)
+        self._own_group(key, GROUP_ROUTERS)
+        lying = len(self._own_stream(key))
+        if lying >= bounds(self._store, self._keys).max_ingress:
+            raise full_door(partition, lane, lying)
+        return self._store.append(key, {b"e": envelope}) or ""
 
     async def keep_mailbox(
         self,

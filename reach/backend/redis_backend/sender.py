@@ -21,16 +21,22 @@ class SenderSide(Side):
     """What the SDK's client does; see `reach.backend.port` for what each method promises."""
 
     async def submit(self, partition: int, lane: str, envelope: bytes) -> str:
-        key = self._keys.ingress(partition, lane)
+        return await self._enter(partition, lane, "submit", self._keys.ingress(partition, lane), envelope)
+
+    async def requeue(self, partition: int, lane: str, envelope: bytes, letter: str) -> bool:
+        return bool(await self._enter(partition, lane, "requeue", self._keys.due(partition), envelope, letter, lane))
+
+    async def _enter(self, partition: int, lane: str, step: str, key: str, *args: bytes | str) -> str:
+        """Put an envelope into a door that is mended where it has to be."""
         await self._refresh_bounds()
         most = self._bounds.max_ingress
         try:
-            added = await self._link.run(script("submit"), key, most, envelope)
+            added = await self._link.run(script(step), key, most, *args)
         except BackendError as error:
             if not lost(error):
                 raise
-            await self._streams.heal((key,), "routers")
-            added = await self._link.run(script("submit"), key, most, envelope)
+            await self._streams.heal((self._keys.ingress(partition, lane),), "routers")
+            added = await self._link.run(script(step), key, most, *args)
         if isinstance(added, int):
             raise full_door(partition, lane, added)
         return str(added, "ascii")

@@ -2,19 +2,46 @@
 
 import asyncio
 import json
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
 
 from reach import Agent, Context
-from reach.delivery.dead_letters import HISTORY, DeadLetter
+from reach.backend.keys import KeySpace
+from reach.backend.port import Backend
+from reach.delivery.dead_letters import HISTORY, DeadLetter, DeadLetters
 from reach.envelope.codec import DEFAULT_MAX_BYTES, decode, encode
-from reach.envelope.rules import MAX_HEADERS_BYTES
-from reach.errors import BackendUnavailable, EnvelopeError
+from reach.envelope.rules import MAX_HEADERS_BYTES, partition_of
+from reach.errors import BackendUnavailable, EnvelopeError, IngressFull
 from reach.testing import TestReach
 
 PAY = "capability:pay"
+
+
+class Wide:
+    """A backend that says that it has more partitions, and writes down what it is asked to send."""
+
+    def __init__(self, inner: Backend, partitions: int) -> None:
+        self.env, self.partitions, self.inspect = inner.env, partitions, inner.inspect
+        self.calls: list[tuple[str, int]] = []
+
+    @property
+    def backend(self) -> Backend:
+        """Itself, as what it stands for."""
+        return cast("Backend", self)
+
+    async def requeue(self, partition: int, lane: str, envelope: bytes, letter: str) -> bool:
+        self.calls.append(("requeue", partition))
+        return True
+
+    async def submit(self, partition: int, lane: str, envelope: bytes) -> str:
+        self.calls.append(("submit", partition))
+        return "1-1"
+
+    async def drop_dead(self, partition: int, entry_ids: list[str]) -> int:
+        self.calls.append(("drop_dead", partition))
+        return len(entry_ids)
 
 
 class Shop:
@@ -66,15 +93,69 @@ async def test_requeued_twice_or_cut_off_it_is_one_message() -> None:
         await bus.request(PAY, 7, key="order-1", max_attempts=1)
         shop.broken = False
         letter = await letter_of(bus)
-        bus.client_backend.fail("drop_dead", error=BackendUnavailable("cut off"))
+        bus.client_backend.fail("requeue", error=BackendUnavailable("cut off"))
         with pytest.raises(BackendUnavailable):
             await bus.reach.dead_letters.requeue(letter)
         assert await letter_of(bus) == letter, "it was not lost"
-        await bus.advance(1)
+        bus.client_backend.lose_reply("requeue")
+        with pytest.raises(BackendUnavailable):
+            await bus.reach.dead_letters.requeue(letter)
         one, two = [await bus.reach.dead_letters.requeue(letter) for _ in range(2)]
-        assert one == two
+        assert (one, one.sent) == (two, False)
         await bus.advance(1)
     assert len(shop.runs) == 2
+
+
+@pytest.mark.parametrize("case", ["same target", "another target", "a leg of a broadcast"])
+async def test_requeued_again_when_all_is_forgotten_it_is_not_sent_again(case: str) -> None:
+    """Who was cut off comes back the next day: no dedup window reaches so far, and the letter is gone."""
+    shop, other = Shop(), Shop("bank", "transfer")
+    target = "capability:transfer" if case == "another target" else None
+    async with TestReach(shop.agent, other.agent) as bus:
+        scope: Any = "all" if case == "a leg of a broadcast" else "one"
+        await bus.send(PAY, 7, max_attempts=1, scope=scope)
+        await bus.advance(3_600)
+        letter = await letter_of(bus)
+        shop.broken = other.broken = False
+        bus.client_backend.lose_reply("requeue")
+        with pytest.raises(BackendUnavailable):
+            await bus.reach.dead_letters.requeue(letter, target=target)
+        await bus.advance(3_600)
+        again = await bus.reach.dead_letters.requeue(letter, target=target)
+        await bus.advance(1)
+        assert not again.sent
+        assert len(shop.runs) + len(other.runs) == 2
+        assert [each async for each in bus.reach.dead_letters.list()] == []
+
+
+async def test_where_no_router_takes_it_the_letter_stays() -> None:
+    shop = Shop()
+    async with TestReach(shop.agent) as bus:
+        await bus.request(PAY, 7, max_attempts=1)
+        letter = await letter_of(bus)
+        bus.client_backend.fail("requeue", error=IngressFull("full"))
+        with pytest.raises(IngressFull):
+            await bus.reach.dead_letters.requeue(letter)
+        assert await letter_of(bus) == letter
+
+
+async def test_a_letter_goes_on_in_its_own_partition_and_two_steps_do_where_there_are_more_of_them_now() -> None:
+    shop = Shop()
+    async with TestReach(shop.agent) as bus:
+        await bus.request(PAY, 7, max_attempts=1)
+        letter = await letter_of(bus)
+        wide = Wide(bus.reach.backend, partitions=4)
+        letters = DeadLetters(wide.backend)
+        for partition in range(4):
+            own = msgspec.structs.replace(letter, partition=partition)
+            sent = await letters.requeue(own, target="capability:transfer")
+            assert partition_of(sent.msg_id, None, 4) == partition
+        assert wide.calls == [("requeue", n) for n in range(4)]
+        wide.calls.clear()
+        home = partition_of(letter.msg_id, None, 4)
+        sent = await letters.requeue(msgspec.structs.replace(letter, partition=(home + 1) % 4))
+        assert sent.sent
+        assert wide.calls == [("submit", home), ("drop_dead", (home + 1) % 4)]
 
 
 async def test_what_dies_again_keeps_its_history() -> None:
@@ -102,7 +183,8 @@ async def test_another_target_is_a_message_of_its_own() -> None:
         letter = await letter_of(bus)
         sent = await bus.reach.dead_letters.requeue(letter, target="capability:transfer")
         assert (sent.msg_id != first.msg_id, sent.remembered) == (True, False)
-        assert await bus.reach.dead_letters.requeue(letter, target="capability:transfer") == sent
+        again = await bus.reach.dead_letters.requeue(letter, target="capability:transfer")
+        assert (again.msg_id, again.sent) == (sent.msg_id, False)
         await bus.advance(1)
         assert other.runs == [("order-1", 7)]
         (header,) = json.loads(other.headers[HISTORY])
@@ -116,7 +198,9 @@ async def test_what_failed_for_good_is_sent_as_a_message_of_its_own() -> None:
     async with TestReach(shop.agent) as bus:
         done = await bus.request(PAY, 7, key="order-1")
         envelope = next(sent for sent in bus.sent if sent.msg_id == done.msg_id)
-        letter = DeadLetter(0, "1-1", done.msg_id, encode(envelope), b'{"status":"failed"}', b"[]")
+        fields = {b"m": done.msg_id.encode(), b"e": encode(envelope), b"r": b'{"status":"failed"}', b"h": b"[]"}
+        bus.store.append(KeySpace("dev").dead(0), fields)
+        letter = await letter_of(bus)
         sent = await bus.reach.dead_letters.requeue(letter)
         assert (sent.msg_id != done.msg_id, sent.round) == (True, 1)
         await bus.advance(1)
