@@ -25,6 +25,12 @@ GUARDS = (
     Guard("boxes", "a record has room for a bounded number of callers", "duplicates", 2),
     Guard("pcall", "a mailbox of the wrong type stops nothing", "keys lost", 1),
     Guard("nomkstream", "route writes into inboxes that are open, and makes none", "broadcast gone", 1),
+    Guard(
+        "room",
+        "route looks for the inbox before it acknowledges: what cannot be placed stays pending",
+        "inbox removed",
+        1,
+    ),
     Guard("window", "a record outlives every duplicate", "window", 2),
     Guard("keep", "what comes back keeps its bytes in env", "agents", 1),
     # moves

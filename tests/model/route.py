@@ -113,7 +113,7 @@ def _send(p: Partition, decision: Decision, *, mine: bool) -> str:
     if old is not None and not reopens:
         return _duplicate(p, old, caller) if mine else SKIPPED
     if not p.setting.broadcast and p.obstacle(plans[0]):
-        return GONE
+        return _obstructed(p, mine=mine)
     if not mine:
         return SKIPPED
     cancelled = _is_cancelled(p, old, tombs, caller)
@@ -140,6 +140,13 @@ def _send(p: Partition, decision: Decision, *, mine: bool) -> str:
     if reopens:
         _stored(p, caller, todo)
     return DONE_
+
+
+def _obstructed(p: Partition, *, mine: bool) -> str:
+    """What cannot be placed stays pending and is decided again; acknowledged first, nobody would have it any more."""
+    if p.on("room"):
+        return GONE
+    return DONE_ if mine else SKIPPED
 
 
 def _reopens(p: Partition, old: Head, caller: int) -> bool:
@@ -218,7 +225,7 @@ def _decided(p: Partition, decision: Decision, *, mine: bool) -> str:
     if leg.state != QUEUED and plan.act in {"move", "stay"}:
         return CHANGED
     if p.obstacle(plan):
-        return GONE
+        return _obstructed(p, mine=mine)
     if not mine:
         return SKIPPED
     _check(p, leg, decision, seen=seen)

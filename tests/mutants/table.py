@@ -1,6 +1,6 @@
 """All mutants."""
 
-from tests.mutants import conversations, lines, lua_agents, lua_routers, memory_agents, memory_routers, python
+from tests.mutants import conversations, effects, lines, lua_agents, lua_routers, memory_agents, memory_routers, python
 from tests.mutants.mutant import Mutant
 
 MUTANTS: tuple[Mutant, ...] = (
@@ -11,4 +11,5 @@ MUTANTS: tuple[Mutant, ...] = (
     *lines.MUTANTS,
     *python.MUTANTS,
     *conversations.MUTANTS,
+    *effects.MUTANTS,
 )

@@ -78,6 +78,21 @@ async def test_a_slow_effect_ends_although_its_run_is_overdue_and_the_next_run_w
     assert len(bank.booked) == 1
 
 
+async def test_an_effect_that_takes_longer_than_its_lease_is_made_once() -> None:
+    """Its own run is long over, and two others wait for it."""
+    bank, seen = Bank(), list[Any]()
+    bank.open.clear()
+    async with TestReach(clerk(bank, seen, max_process=10)) as bus:
+        handle = await bus.send("refund", timeout=90)
+        await bus.advance(40)
+        assert (await handle.status()).legs[0].attempts >= 3
+        assert len(bank.booked) == 1
+        bank.open.set()
+        await bus.advance(20)
+        assert (await handle.receipt(0)).ok
+    assert len(bank.booked) == 1
+
+
 async def test_what_an_effect_raises_when_nobody_waits_for_it_any_more_is_told(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
