@@ -25,7 +25,11 @@ class Call(NamedTuple):
 
 @dataclass
 class Message:
-    """One message. `kind`: what its sender did. `losses`: by leg, from its record. `cancelled_at_ms`: when that was confirmed."""
+    """One message.
+
+    `kind`: what its sender did. `losses`: by leg, from its record. `cancelled_at_ms`: when that was confirmed. `not_before_ms`: it must not
+    be handed over earlier, by the clock of Redis, which is the machine's; 0: at once.
+    """
 
     n: int
     kind: str
@@ -33,6 +37,7 @@ class Message:
     msg_id: str = ""
     calls: list[Call] = field(default_factory=list)
     cancelled_at_ms: int | None = None
+    not_before_ms: int = 0
     losses: dict[int, list[Loss]] = field(default_factory=dict)
 
     @property

@@ -56,7 +56,15 @@ class RawSender:
                 await asyncio.gather(*services, return_exceptions=True)
 
     async def send(
-        self, msg_id: str, sender: str, scope: str, body: Any, total_s: float, *, reply: bool = True
+        self,
+        msg_id: str,
+        sender: str,
+        scope: str,
+        body: Any,
+        total_s: float,
+        *,
+        reply: bool = True,
+        not_before_ms: int = 0,
     ) -> None:
         """XADD an envelope until it is acknowledged."""
         envelope: dict[str, Any] = {
@@ -71,6 +79,8 @@ class RawSender:
         }
         if scope == "one":
             self._legs[msg_id] = 1
+        if not_before_ms:
+            envelope["not_before"] = not_before_ms
         if reply:
             envelope["reply_to"] = self.mailbox
         await self._call("XADD", KEYS.ingress(0, "normal"), "*", "e", json.dumps(envelope, separators=(",", ":")))

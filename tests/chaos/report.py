@@ -23,6 +23,7 @@ class Report:
     reruns: int = 0
     repeated: int = 0  # a handler had come to its end, and its death came before the record of it
     rounds: int = 0
+    waited: int = 0  # messages that were sent for later, and ran then
     fewer: int = 0  # calls of broadcasts that had fewer legs than there are agents: one was not registered then
     stored: int = 0
     cancelled: int = 0  # confirmed
@@ -55,6 +56,7 @@ class Report:
             "a handler was run again": self.reruns,
             "a late duplicate was answered by what is stored": self.stored,
             "a message was asked for in another round": self.rounds,
+            "a message waited for its moment": self.waited,
             "a cancel was confirmed": self.cancelled,
             "a cancelled message had not begun": self.never_run,
             "a caller's total was over": self.answers["retryable/timeout.total"],

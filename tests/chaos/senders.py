@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import datetime as dt
 import itertools
 import json
 import random
@@ -31,6 +32,7 @@ TOTAL_S = 60.0
 LATE_S = 2.0
 LOOK_S = 0.05
 WORK_MS = (10, 150)
+LATER_S = (0.1, 1.5)
 #: an agent that nobody waits for has no deadline but the ledger's, which is kept at the next second
 RAW_WAIT_S = TOTAL_S + 5.0
 MOST_ROUNDS = 6
@@ -39,13 +41,14 @@ LOST = ("agent.lost", "timeout.processing")
 
 #: what is sent, and how often of 1,000
 KINDS = {
-    "plain": 600,  # one request
+    "plain": 510,  # one request
     "all": 80,  # one to everybody
     "twice": 90,  # by two clients and by a raw XADD at the same time, and again by each after the end
     "raw": 70,  # by raw XADD twice at once, and again after the end
     "silent": 40,  # by raw XADD three times, and nobody waits
     "cancel": 100,  # cancelled at some moment
     "again": 15,  # fails at first, and is asked for again with the same key, which is its next round
+    "later": 90,  # to be handed over at a moment to come: by `delay`, by `not_before`, or by raw XADD twice at once
     "late": 5,  # the handler takes longer than the caller waits
 }
 
@@ -154,15 +157,31 @@ class Senders:
     async def _send_cancel(self, message: Message, body: Any) -> None:
         client = self._rng.choice(self._clients)
         asked_at_ms, begun = _now_ms(), time.monotonic()
-        handle = await client.send(
-            TARGET, body, scope=cast("Any", message.scope), schema="work.v1", timeout=TOTAL_S, ttl=TOTAL_S
-        )
+        delay_s = self._rng.uniform(*LATER_S) if self._rng.random() < 0.3 else 0.0
+        later: dict[str, Any] = {"delay": delay_s} if delay_s else {}
+        message.not_before_ms = round(delay_s and asked_at_ms + delay_s * 1000)
+        scope = cast("Any", message.scope)
+        handle = await client.send(TARGET, body, scope=scope, schema="work.v1", timeout=TOTAL_S, ttl=TOTAL_S, **later)
         message.msg_id = handle.msg_id
         await asyncio.sleep(self._rng.choice((0.0, self._rng.uniform(0, 0.05), self._rng.uniform(0, 0.4))))
         if await _patiently(handle.cancel):
             message.cancelled_at_ms = _now_ms()
         receipts = tuple(await handle.receipts())
-        message.calls.append(self._call(client.mailbox_id, asked_at_ms, begun, TOTAL_S, receipts))
+        message.calls.append(self._call(client.mailbox_id, asked_at_ms, begun, delay_s + TOTAL_S, receipts))
+
+    async def _send_later(self, message: Message, body: Any) -> None:
+        delay_s = self._rng.uniform(*LATER_S)
+        message.not_before_ms = _now_ms() + round(delay_s * 1000)
+        match self._rng.randrange(3):
+            case 0:
+                await self._request(message, body, wait_s=delay_s, delay=delay_s)
+            case 1:
+                moment = dt.datetime.fromtimestamp(message.not_before_ms / 1000, dt.UTC)
+                await self._request(message, body, wait_s=delay_s, not_before=moment)
+            case _:
+                message.msg_id = str(uuid.uuid4())
+                both = [self._raw_call(message, body, wait_s=delay_s) for _ in range(2)]
+                await asyncio.gather(*both)
 
     async def _send_again(self, message: Message, body: Any) -> None:
         key = f"again {message.n} {uuid.uuid4()}"
@@ -177,7 +196,14 @@ class Senders:
     # ------------------------------------------------------------ one call
 
     async def _request(
-        self, message: Message, body: Any, *, client: Reach | None = None, timeout: float = TOTAL_S, **options: Any
+        self,
+        message: Message,
+        body: Any,
+        *,
+        client: Reach | None = None,
+        timeout: float = TOTAL_S,
+        wait_s: float = 0.0,
+        **options: Any,
     ) -> None:
         client = client or self._rng.choice(self._clients)
         asked_at_ms, begun = _now_ms(), time.monotonic()
@@ -185,16 +211,16 @@ class Senders:
             TARGET, body, scope=cast("Any", message.scope), schema="work.v1", timeout=timeout, ttl=TOTAL_S, **options
         )
         receipts: Sequence[Receipt[Any]] = (got,) if isinstance(got, Receipt) else tuple(got)
-        message.calls.append(self._call(client.mailbox_id, asked_at_ms, begun, timeout, receipts))
+        message.calls.append(self._call(client.mailbox_id, asked_at_ms, begun, wait_s + timeout, receipts))
         message.msg_id = receipts[0].msg_id
 
-    async def _raw_call(self, message: Message, body: Any) -> None:
+    async def _raw_call(self, message: Message, body: Any, wait_s: float = 0.0) -> None:
         raw = self._raw
         known = raw.count(message.msg_id)
         asked_at_ms, begun = _now_ms(), time.monotonic()
-        await raw.send(message.msg_id, WHO, message.scope, body, TOTAL_S)
-        receipts = await raw.receipts(message.msg_id, known, RAW_WAIT_S)
-        message.calls.append(self._call(raw.mailbox, asked_at_ms, begun, RAW_WAIT_S, receipts))
+        await raw.send(message.msg_id, WHO, message.scope, body, TOTAL_S, not_before_ms=message.not_before_ms)
+        receipts = await raw.receipts(message.msg_id, known, wait_s + RAW_WAIT_S)
+        message.calls.append(self._call(raw.mailbox, asked_at_ms, begun, wait_s + RAW_WAIT_S, receipts))
 
     async def _look_up(self, message: Message) -> None:
         """What the record says of those who died over it, while it is there."""

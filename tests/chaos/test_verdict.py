@@ -124,6 +124,10 @@ def taken_over_late(case: Case) -> None:
     case.message.losses[0] = [{"attempt": 1, "agent": "work-1", "code": "agent.lost", "at": 18_001}]
 
 
+def before_its_time(case: Case) -> None:
+    case.message.kind, case.message.not_before_ms = "later", 9_001
+
+
 def a_silent_one_was_lost(case: Case) -> None:
     case.message.kind, case.runs = "silent", case.runs[:1]
 
@@ -150,6 +154,7 @@ def a_silent_one_ran_twice(case: Case) -> None:
         (cancel_confirmed_and_went_on, "ended success/ok"),
         (taken_from_the_living, "which lived"),
         (taken_over_late, "a takeover took 17001 ms"),
+        (before_its_time, "began 1 ms before its time"),
         (a_silent_one_was_lost, "lost"),
         (a_silent_one_ran_twice, "ran twice"),
     ],
@@ -163,6 +168,12 @@ def test_each_broken_promise_is_seen(spoil: Callable[[Case], None], says: str) -
 
 def test_nothing_is_said_of_a_good_run() -> None:
     assert Case().broken() == []
+
+
+def test_at_its_time_is_in_time() -> None:
+    case = Case()
+    case.message.kind, case.message.not_before_ms = "later", 9_000
+    assert case.broken() == []
 
 
 def test_what_a_cancel_cut_off_may_just_have_begun() -> None:

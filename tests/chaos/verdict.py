@@ -49,6 +49,7 @@ class Judge:
                 self._expected(message)
                 ends = self._one_end(message)
                 self._runs_and_ends(message, ends)
+            self._in_time(message, starts)
             self._takeovers(message, starts)
         if any(ms > TAKEOVER_MS + self._slack_ms for ms in self._report.takeovers_ms):
             self._report.broken.append(f"a takeover took {max(self._report.takeovers_ms)} ms")
@@ -189,6 +190,13 @@ class Judge:
             for first, second in itertools.pairwise(run for run in group if run.what == "start"):
                 if self._killed.get(first.pid, second.at_ms) >= second.at_ms:
                     self.broken(message, f"ran twice, and the first one lived: {first}, {second}")
+
+    def _in_time(self, message: Message, starts: Sequence[Run]) -> None:
+        """Nothing that was sent for later begins before its moment, however often it is handed over."""
+        for start in starts:
+            if start.at_ms < message.not_before_ms:
+                self.broken(message, f"began {message.not_before_ms - start.at_ms} ms before its time: {start}")
+        self._report.waited += bool(message.not_before_ms and starts)
 
     # ------------------------------------------------------------ takeovers
 
