@@ -5,19 +5,25 @@ from typing import Any
 
 import pytest
 
-from examples.refund.accident import happen
+from examples.refund.accident import ACCIDENTS, Accident, happen
 from examples.trip.agents import Ledger, agents
 from examples.trip.booking import book_trip
 from reach import Reach, Status
 from reach.testing import TestReach
 
 
+@pytest.mark.parametrize("accident", ACCIDENTS)
 @pytest.mark.parametrize(("guarded", "transfers"), [(False, 2), (True, 1)])
-async def test_the_refund_accident(guarded: bool, transfers: int) -> None:
-    story = await happen(guarded=guarded)
-    assert (story.receipt.status, story.receipt.attempts) == (Status.SUCCESS, 2), "the history says that it ran twice"
+async def test_the_refund_accident(accident: Accident, guarded: bool, transfers: int) -> None:
+    story = await happen(accident, guarded=guarded)
+    assert (story.receipt.status, story.receipt.attempts) == (Status.SUCCESS, 2)
     assert len(story.booked) == transfers
     assert story.receipt.output == f"T-{transfers}"
+    # The history says that it ran twice, in whose hands, and why: the first was given up.
+    begun = [line.split()[1] for line in story.history if line.startswith("agent.received")]
+    assert len(begun) == len(set(begun)) == 2
+    assert f"message.retried {begun[0]} timeout.processing" in story.history
+    assert f"agent.completed {begun[1]} ok" in story.history
 
 
 @pytest.mark.parametrize("hotel_is_full", [False, True])
