@@ -14,6 +14,7 @@ AGAIN = "requeue::test_again_nothing_is_sent"
 GOES = "requeue::test_it_is_sent_byte_for_byte_and_its_letter_goes_and_no_other"
 FULL_DOOR = "requeue::test_a_full_door_leaves_the_letter_where_it_is"
 FULL = "route_room::test_a_full_inbox_changes_nothing"
+FULL_FOR_ALL = "share::test_an_inbox_that_is_full_is_so_for_everybody"
 NO_ROOM_AGAIN = "route_room::test_room_is_asked_of_a_retry_too"
 
 MUTANTS: tuple[Mutant, ...] = (
@@ -191,13 +192,13 @@ MUTANTS: tuple[Mutant, ...] = (
         "parts/placing.lua",
         "  if max > 0 and n >= max then return 'full' end\n",
         "",
-        FULL,
+        FULL_FOR_ALL,
     ),
     memory(
         "room, not looked for",
         "placing",
         '    if 0 < plan.max_inbox <= len(inbox):\n        return "full", ""\n',
         "",
-        FULL,
+        FULL_FOR_ALL,
     ),
 )

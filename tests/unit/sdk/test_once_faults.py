@@ -92,18 +92,30 @@ async def test_a_renewal_that_is_under_way_does_not_set_a_freed_guard_anew(monke
         handle = await bus.send("refund")
         await bus.advance(4.9)
         backend = agent.instances[0].backend
-        take, renewals = backend.once_take, []
+        take, end, renewals = backend.once_take, backend.once_end, list[asyncio.Task[Any]]()
+        freed = asyncio.Event()
 
-        async def slowly(*args: Any) -> Any:
-            renewals.append(args)
+        async def ending(*args: Any) -> bool:
+            ended = await end(*args)
+            freed.set()
+            return ended
+
+        async def slow(*args: Any) -> Any:
             bank.open.set()  # while it is on its way, the effect fails
             for _ in range(50):
-                await asyncio.sleep(0)
+                if not freed.is_set():
+                    await asyncio.sleep(0)
             return await take(*args)
 
+        async def slowly(*args: Any) -> Any:
+            """What is on its way to a server is done there, also when nobody waits for it any more."""
+            renewals.append(asyncio.create_task(slow(*args)))
+            return await asyncio.shield(renewals[-1])
+
         monkeypatch.setattr(backend, "once_take", slowly)
+        monkeypatch.setattr(backend, "once_end", ending)
         await bus.advance(2)
-        assert renewals
+        assert await asyncio.gather(*renewals)
         assert (await handle.receipt(0)).output == 7
     assert len(calls) == 2
 
