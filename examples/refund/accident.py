@@ -104,7 +104,7 @@ async def _history(bus: TestReach, msg_id: str) -> list[str]:
     """What `reach events MSG_ID` would print, of what matters here."""
     batches = [msgspec.json.decode(batch) for _, batch in await bus.reach.backend.read_events(0, "0", 0)]
     records = [record for batch in batches for record in batch if record["msg_id"] == msg_id]
-    told = [record for record in records if record["point"] in TELLING]
+    told = sorted((record for record in records if record["point"] in TELLING), key=lambda record: record["at_us"])
     return [" ".join(str(record.get(name, "")) for name in ("point", "agent", "code")).rstrip() for record in told]
 
 

@@ -180,11 +180,9 @@ MUTANTS: tuple[Mutant, ...] = (
     memory(
         "room, of a retry",
         "route",
-        "    if why:\n        return RouteResult(why, known=whose)\n    if not part.acknowledge(decision.entry.stream, "
-        "decision.entry.id):\n        return SKIPPED\n    risen",
-        "    if why and part.acknowledge(decision.entry.stream, decision.entry.id):\n"
-        "        return RouteResult(why, known=whose)\n"
-        "    if not part.acknowledge(decision.entry.stream, decision.entry.id):\n        return SKIPPED\n    risen",
+        "    why, whose = obstacle(part, decision.msg_id, record, plan)\n    if why:\n",
+        "    why, whose = obstacle(part, decision.msg_id, record, plan)\n"
+        "    if why and part.acknowledge(decision.entry.stream, decision.entry.id):\n",
         NO_ROOM_AGAIN,
     ),
     lua(
