@@ -156,32 +156,30 @@ MUTANTS: tuple[Mutant, ...] = (
     lua(
         "room",
         "parts/sending.lua",
-        "    if why then return {why, whose} end\n",
-        "    if why and acknowledge(d) then return {why, whose} end\n",
+        "    if why then return {why, told} end\n",
+        "    if why and acknowledge(d) then return {why, told} end\n",
         FULL,
     ),
     memory(
         "room",
         "route",
-        "        if why:\n            return RouteResult(why, known=whose)\n    if not part.acknowledge(decision.entry.stream, "
-        "decision.entry.id):\n        return SKIPPED\n    openings",
-        "        if why and part.acknowledge(decision.entry.stream, decision.entry.id):\n"
-        "            return RouteResult(why, known=whose)\n"
-        "    if not part.acknowledge(decision.entry.stream, decision.entry.id):\n        return SKIPPED\n    openings",
+        "    return RouteResult(why, known=whose) if why else None\n",
+        "    if why:\n        part.acknowledge(decision.entry.stream, decision.entry.id)\n"
+        "    return RouteResult(why, known=whose) if why else None\n",
         FULL,
     ),
     lua(
         "room, of a retry",
         "parts/deciding_again.lua",
-        "  if why then return {why, whose} end\n",
-        "  if why and acknowledge(d) then return {why, whose} end\n",
+        "  if why then return {why, told} end\n",
+        "  if why and acknowledge(d) then return {why, told} end\n",
         NO_ROOM_AGAIN,
     ),
     memory(
         "room, of a retry",
         "route",
-        "    why, whose = obstacle(part, decision.msg_id, record, plan)\n    if why:\n",
-        "    why, whose = obstacle(part, decision.msg_id, record, plan)\n"
+        "    why, told = obstacle(part, decision.msg_id, record, plan)\n    if why:\n",
+        "    why, told = obstacle(part, decision.msg_id, record, plan)\n"
         "    if why and part.acknowledge(decision.entry.stream, decision.entry.id):\n",
         NO_ROOM_AGAIN,
     ),
