@@ -172,6 +172,10 @@ class FaultyBackend:
         """The next calls of `step` are done, and the caller cannot know it."""
         self.fail(step, before=False, times=times)
 
+    def heal(self) -> None:
+        """No fault any more, of those that have not been met."""
+        self._faults.clear()
+
     def crash(self, step: str, *, before: bool) -> None:
         """The caller ends at its next call of `step`."""
         self.fail(step, before=before, error=Crash(step))

@@ -96,6 +96,8 @@ def _ask(p: Partition, n: int, leg: Leg) -> str:
         return "its wait is over: again"
     if under_way or (leg.state in {RETURNED, WAITING} and not p.on("rearm")):
         return ""
+    if leg.state == QUEUED and p.grace == TICK_OLD:
+        p.blame("the time of an outage counts as one in which somebody could have picked it up")
     p.again(n)
     return "again"
 

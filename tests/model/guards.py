@@ -36,6 +36,7 @@ GUARDS = (
     # moves
     Guard("undelivered", "a move looks whether the entry is still undelivered", "moves", 2),
     Guard("move deletes", "a move deletes the old entry", "moves", 1),
+    Guard("new hand", "a move makes the new entry's id the hand", "moves", 1),
     Guard("two moves", "at most two moves in an attempt", "moves", 3),
     # agents
     Guard("hand", "settle must carry the leg's hand", "agents", 1),

@@ -229,17 +229,23 @@ def _decided(p: Partition, decision: Decision, *, mine: bool) -> str:
     if not mine:
         return SKIPPED
     _check(p, leg, decision, seen=seen)
-    there = p.has_bytes(leg)
-    if plan.act == "move":
+    _carry_out(p, n, leg, plan)
+    return DONE_
+
+
+def _carry_out(p: Partition, n: int, leg: Leg, plan: Plan) -> None:
+    there, moves = p.has_bytes(leg), plan.act == "move"
+    if moves:
         _move(p, n, leg)
         plan = Plan("deliver", plan.agent)
     if not there and plan.act != "finish":
         p.lose(n)
-        return DONE_
+        return
     p.place(n, plan)
+    if moves and not p.on("new hand"):
+        p.note(n, hand=leg.hand)
     if plan.act == "deliver" and not p.setting.broadcast:
         p.env = False
-    return DONE_
 
 
 def _check(p: Partition, leg: Leg, decision: Decision, *, seen: bool) -> None:

@@ -49,6 +49,14 @@ SCENARIOS = (
         instances=1,
     ),
     Setting(
+        "moves outage",
+        "the same, and Redis is away for longer than a lease before, between and after the moves",
+        _kinds("slow inbox, outage, router slow, again doubled, plain reader, agent dies, agent stops, retryable"),
+        3,
+        agents=2,
+        instances=1,
+    ),
+    Setting(
         "plain agents",
         "an agent without scripts answers through `receipts`",
         _kinds(f"plain reader, {ROUTERS}, agent stops, agent dies, retryable, ttl, receipt doubled, receipt forged"),

@@ -208,6 +208,13 @@ MUTANTS = (
         "route_again::test_a_queued_leg_moves_to_another_agent",
     ),
     lua(
+        "new hand",
+        "parts/deciding_again.lua",
+        "    id, known = place(r, d.l, L, p, e)\n",
+        "    id, known = place(r, d.l, L, p, e)\n    if d.s == 'queued' then L.h = d.h end\n",
+        "route_again::test_a_queued_leg_moves_to_another_agent",
+    ),
+    lua(
         "two moves",
         "parts/deciding_again.lua",
         "and (p.free or (L.mv or 0) < 2)",

@@ -124,6 +124,14 @@ MUTANTS = (
         "    part.discard(leg.agent, record.head.lane, leg.hand)\n    record.change(number, moves",
         "    record.change(number, moves",
     ),
+    memory(
+        "new hand",
+        "route",
+        "    placed = place(part, msg_id, record, number, plan, envelope)\n",
+        "    placed = place(part, msg_id, record, number, plan, envelope)\n"
+        '    if decision.plan.act == "move":\n'
+        "        record.change(number, hand=decision.hand)\n",
+    ),
     memory("two moves", "route", " and (plan.free or leg.moves < MAX_MOVES)", ""),
     # ---------------------------------------------------------------- due
     memory("reclaim", "due", "if idle_ms >= LEASE_MS or (over", "if (over"),

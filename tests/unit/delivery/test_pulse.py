@@ -141,6 +141,23 @@ async def test_a_failed_renewal_is_tried_again_within_two_seconds_and_loses_noth
     assert owner.count("beat") >= 1  # a renewal that fails does not stop the beats
 
 
+@pytest.mark.parametrize("away_s", [1, 6, 20, 120])
+async def test_everything_is_renewed_within_three_seconds_after_redis_is_back(owner: Owner, away_s: int) -> None:
+    """However long it was away, and whenever the last renewal was: over all lanes and partitions."""
+    owner.held = {partition: {lane: ["1-1"] for lane in ("high", "normal", "low")} for partition in range(4)}
+    pulse = owner.pulse()
+    for early_ms in (250, 1_500, 4_750):
+        await owner.ticks(pulse, early_ms)
+        owner.backend.fail("renew", times=10 * away_s)
+        await owner.ticks(pulse, away_s * 1_000)
+        owner.backend.heal()
+        before = owner.count("renew")
+        await owner.ticks(pulse, 3_000)
+        missed = early_ms + away_s * 1_000 >= 5_000  # else the last renewal is still good
+        assert owner.count("renew") - before == (12 if missed else 0)
+        await owner.ticks(pulse, 5_000)
+
+
 async def test_a_call_that_hangs_is_a_failure(owner: Owner, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("reach.delivery.pulse.CALL_MS", 20)
     owner.backend.pause()
