@@ -124,3 +124,48 @@ async def test_somebody_elses_record_says_nothing_about_the_round() -> None:
         assert record is not None
         assert next_round(record, record.head.sender) == 2
         assert next_round(record, "somebody") == 1
+
+
+async def test_what_ended_by_its_time_is_tried_anew() -> None:
+    """Nobody had it: its ttl or its total was over; then somebody comes."""
+    runs: list[str] = []
+    async with TestReach() as bus:
+        times: dict[str, dict[str, Any]] = {"a": {"ttl": 1, "timeout": 9}, "b": {"timeout": 1}}
+        for key, options in times.items():
+            handle = await bus.send("agent_id:payer", 1, key=key, **options)
+            await bus.advance(2)
+            assert (await handle.receipt(0)).status is Status.RETRYABLE
+        await bus.start(payer(runs, ["paid", "paid"]))
+        for key in ("a", "b"):
+            receipt = await bus.request("agent_id:payer", 1, key=key)
+            assert (receipt.output, receipt.round, receipt.stored) == ("paid", 2, False)
+    assert len(runs) == 2
+
+
+async def test_of_a_broadcast_that_is_asked_again_only_what_ended_retryable_runs_again() -> None:
+    ran: list[str] = []
+
+    def worker(name: str, ends: list[BaseException | str]) -> Agent:
+        agent = Agent(name)
+
+        @agent.capability("count")
+        async def count() -> str:
+            ran.append(name)
+            end = ends.pop(0)
+            if isinstance(end, BaseException):
+                raise end
+            return end
+
+        return agent
+
+    fine, down, never = worker("fine", ["1"]), worker("down", [ValueError("x"), "2"]), worker("never", [Reject("no")])
+    async with TestReach(fine, down, never) as bus:
+        options: dict[str, Any] = {"scope": "all", "key": "sum", "max_attempts": 1}
+        first = await (await bus.send("count", **options)).receipts()
+        assert sorted(one.code for one in first) == ["handler.error", "handler.rejected", "ok"]
+        second = await (await bus.send("count", **options)).receipts()
+        told = {one.target_agent: (one.code, one.round, one.stored) for one in second}
+        assert told == {"fine": ("ok", 2, True), "down": ("ok", 2, False), "never": ("handler.rejected", 2, True)}
+        third = await (await bus.send("count", **options)).receipts()
+        assert {(one.round, one.stored) for one in third} == {(2, True)}
+    assert sorted(ran) == ["down", "down", "fine", "never"]
