@@ -9,9 +9,10 @@ python -m tests.model --only doors --faults 4  one scenario with so many faults
 
 import argparse
 import sys
+from collections.abc import Iterator
 from time import monotonic
 
-from tests.model import conversation, lease_clock, lines
+from tests.model import conversation, lease_clock, lines, once_guard, requeue
 from tests.model.explorer import Report, explore
 from tests.model.guards import ALL, GUARDS
 from tests.model.ledger import Ledger
@@ -39,19 +40,19 @@ def main(words: list[str] | None = None) -> int:
         report = explore(Ledger(setting._replace(faults=faults, guards=ALL - set(told.minus))), max_states=told.max)
         print(report, flush=True)
         broken = broken or bool(report.broken)
-    for lease in () if told.only or told.minus else lease_clock.SCENARIOS:
-        report = explore(lease_clock.LeaseClock(lease))
+    for report in () if told.only or told.minus else beside():
         print(report, flush=True)
         broken = broken or bool(report.broken)
-    for plot in () if told.only or told.minus else conversation.SCENARIOS:
-        talk = explore(conversation.Conversation(plot))
-        print(talk, flush=True)
-        broken = broken or bool(talk.broken)
-    for line in () if told.only or told.minus else lines.SCENARIOS:
-        found = explore(lines.Lines(line))
-        print(found, flush=True)
-        broken = broken or bool(found.broken)
     return int(broken)
+
+
+def beside() -> Iterator[Report]:
+    """The models of what stands beside the ledger, each whole."""
+    yield from (explore(lease_clock.LeaseClock(each)) for each in lease_clock.SCENARIOS)
+    yield from (explore(conversation.Conversation(each)) for each in conversation.SCENARIOS)
+    yield from (explore(lines.Lines(each)) for each in lines.SCENARIOS)
+    yield from (explore(once_guard.OnceGuard(each)) for each in once_guard.SCENARIOS)
+    yield explore(requeue.Requeue(requeue.Setting()))
 
 
 def without_each() -> int:
