@@ -50,3 +50,12 @@ async def test_what_may_have_happened_is_undone_too() -> None:
         await bus.advance(40)
         trip: Any = await booking
     assert (trip.ok, ledger.booked) == (False, {})
+
+
+async def test_what_was_undone_is_not_done_by_a_run_that_comes_late() -> None:
+    ledger = Ledger()
+    async with Reach.embedded(*agents(ledger, hotel_is_full=False), agent_id="desk") as reach:
+        undone = await reach.request("capability:hotel.undo", {"order": "trip-1"})
+        late = await reach.request("capability:hotel.book", {"order": "trip-1"})
+    assert (undone.output, late.code, late.details["reject"]) == (False, "handler.rejected", "undone")
+    assert ledger.booked == {}
