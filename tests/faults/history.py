@@ -28,6 +28,7 @@ class History:
 
     accepted: dict[str, set[str]] = field(default_factory=dict)  # msg_id -> the mailboxes that want its receipts
     runs: list[tuple[str, str]] = field(default_factory=list)  # (msg_id, process) for every start of a handler
+    handed: list[str] = field(default_factory=list)  # msg_id for every hand-over
     effects: list[str] = field(default_factory=list)  # msg_id for every effect that a handler has guarded
     broken: list[str] = field(default_factory=list)
     _completed: set[LegKey] = field(default_factory=set)
@@ -54,6 +55,7 @@ class History:
 
     def _taken(self, process: Process, result: TakeResult) -> None:
         for taken in result.taken:
+            self.handed.append(taken.msg_id)
             if (taken.msg_id, taken.leg) in self._completed:
                 self.broken.append(f"handed to {process.name} after its completion: {_name(taken)}")
 

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from reach.backend.memory_backend import Store
-from reach.backend.memory_backend.store import Hash, MessageRecord, ZSet
+from reach.backend.memory_backend.store import Hash, Line, MessageRecord, ZSet
 from reach.backend.memory_backend.streams import Stream, format_id
 from reach.envelope.ledger import Head, Leg
 from tests.still_server import CLOCK, SEEN
@@ -24,6 +24,7 @@ for _, key in ipairs(redis.call('KEYS', '*')) do
   local kind, value = redis.call('TYPE', key).ok, ''
   if kind == 'string' then value = redis.call('GET', key)
   elseif kind == 'hash' then value = redis.call('HGETALL', key)
+  elseif kind == 'list' then value = redis.call('LRANGE', key, 0, -1)
   elseif kind == 'zset' then value = redis.call('ZRANGE', key, 0, -1, 'WITHSCORES')
   elseif kind == 'stream' then value = redis.call('XINFO', 'STREAM', key, 'FULL', 'COUNT', 0) end
   local at = redis.call('PEXPIRETIME', key)
@@ -60,6 +61,8 @@ def _server_value(key: str, kind: str, value: Any) -> object:
         if record and b"h" in pairs:
             return _head.decode(pairs.pop(b"h")), {int(n): _leg.decode(packed) for n, packed in pairs.items()}
         return {name.decode(): each for name, each in pairs.items()}
+    if kind == "list":
+        return [member.decode() for member in value]
     if kind == "zset":
         return {name.decode(): int(float(at)) for name, at in zip(value[::2], value[1::2], strict=True)}
     if record:
@@ -96,6 +99,8 @@ def _memory_value(value: object) -> object:
         return value.head, dict(value.legs)
     if isinstance(value, Hash | ZSet):
         return dict(value)
+    if isinstance(value, Line):
+        return list(value)
     if isinstance(value, Stream):
         groups = {
             name: (

@@ -5,6 +5,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from tests.property.breaking import PROBED, breaking
+from tests.property.in_a_line import BETWEEN, in_a_line
 from tests.property.one_move import Move, live, move, pause
 from tests.property.questions import MEANWHILE, answering
 from tests.property.strangers import REGISTRATION
@@ -58,7 +59,7 @@ usual_sends = (
     st.sampled_from(("one", "all")),
     st.sampled_from(BOXES[:3]),
     st.just("s1"),
-    st.sampled_from(("", "slow", "wants")),
+    st.sampled_from(("", "slow", "wants", "line")),
     st.booleans(),
 )
 odd_sends = (
@@ -190,7 +191,18 @@ losses = (
         st.sampled_from(
             (
                 *("inbox", "entry", "entry", "bytes", "record", "tick", "due", "mailbox"),
-                *("again", "ingress", "agents", "control", "share", "inflight", "conversation", "rate", "health"),
+                *(
+                    "again",
+                    "ingress",
+                    "agents",
+                    "control",
+                    "share",
+                    "line",
+                    "inflight",
+                    "conversation",
+                    "rate",
+                    "health",
+                ),
             )
         ),
         picks,
@@ -211,6 +223,7 @@ losses = (
                     "meta",
                     "lock",
                     "share",
+                    "line",
                     "inflight",
                     "conversation",
                     "rate",
@@ -343,6 +356,7 @@ stories = st.one_of(
         st.sampled_from(MEANWHILE),
         st.booleans(),
     ),
+    st.builds(in_a_line, st.sampled_from(("line", "line", "line short", "line later")), st.sampled_from(BETWEEN)),
     st.builds(second_round, messages, st.sampled_from(("one", "all")), st.booleans()),
     st.builds(moving, messages),
     st.builds(losing, messages, st.booleans(), st.one_of(st.none(), st.just(0))),

@@ -6,7 +6,7 @@ from typing import Literal
 from reach.backend.steps import Turn
 from reach.envelope.registration import Rate
 from tests.contract.places import KEYS
-from tests.property.walker import AGENTS, BOXES, MESSAGES, Walker, msg_id_of
+from tests.property.walker import AGENTS, BOXES, LINE, MESSAGES, Walker, msg_id_of
 
 REGISTRATION = b'{"agent_id":"a1","capabilities":[{"name":"refund"}]}'
 
@@ -125,6 +125,7 @@ class WholeWalker(Walker):
             "agents": KEYS.agents(),
             "control": KEYS.control(),
             "share": KEYS.share(0, agent),
+            "line": KEYS.line(0, LINE),
             "inflight": KEYS.inflight(0),
             "conversation": KEYS.conversation("c1"),
             "rate": KEYS.rate(agent),
@@ -162,6 +163,7 @@ class WholeWalker(Walker):
             "meta": KEYS.meta(),
             "lock": KEYS.lock("opener"),
             "share": KEYS.share(0, AGENTS[0]),
+            "line": KEYS.line(0, LINE),
             "inflight": KEYS.inflight(0),
             "conversation": KEYS.conversation("c1"),
             "rate": KEYS.rate(AGENTS[0]),

@@ -13,6 +13,7 @@ import pytest
 
 from reach.backend.port import Backend
 from tests.property.breaking import PROBED, breaking
+from tests.property.in_a_line import BETWEEN, in_a_line
 from tests.property.moves import NAMES, SECONDS, asking
 from tests.property.one_move import Move, live, move
 from tests.property.tour import TOUR
@@ -78,6 +79,14 @@ async def test_what_becomes_of_an_open_circuit_looks_the_same_everywhere(urls: d
         await follow(urls, [(breaking(0, "a1", waited_ms, second), None)], tally)
     assert tally.walks == len(PROBED)
     assert tally.answers["route open"]
+
+
+@pytest.mark.parametrize("odd", ["line", "line short", "line later"])
+async def test_what_becomes_of_an_order_line_looks_the_same_everywhere(urls: dict[str, str], odd: str) -> None:
+    tally = Tally()
+    for between in BETWEEN:
+        await follow(urls, [(in_a_line(odd, between), None)], tally)
+    assert tally.walks == len(BETWEEN)
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ AGENTS = ("a1", "a2", "a3")  # a3 has no inbox at first
 BOXES = ("b1", "b2", "b3", "b4", "b5")
 WORKERS = ("w1", "w2")
 MESSAGES = 4
+LINE = "1" * 32
 LANES = ("high", "normal", "low", "normal")  # of each message
 
 
@@ -95,6 +96,10 @@ ODD: dict[str, dict[str, Any]] = {
     "wants": {"min_confidence": 0.8, "total_ms": 300_000, "processing_ms": 60_000, "ttl_ms": 100_000},
     "wants soon": {"min_confidence": 0.8, "ttl_ms": 5_000, "total_ms": 10_000},
     "silent": {},
+    "line": {"line": LINE, "total_ms": 300_000, "ttl_ms": 100_000},
+    "line short": {"line": LINE, "ttl_ms": 5_000, "total_ms": 10_000},
+    "line round": {"line": LINE, "round": 2},
+    "line later": {"line": LINE, "not_before_ms": 1_700_000_060_000},
 }
 
 
