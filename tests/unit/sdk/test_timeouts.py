@@ -1,6 +1,7 @@
 """Three timeouts for each message: what an agent declares raises two of them, and the caller waits as long as the ledger does."""
 
 import asyncio
+import threading
 from typing import Any
 
 import pytest
@@ -124,3 +125,44 @@ async def test_with_a_timeout_of_its_own_the_caller_waits_no_longer_for_a_slower
         await bus.advance(20)
         receipt = await handle.receipt(0)
         assert (receipt.code, receipt.details["state"]) == ("timeout.total", "running")
+
+
+# ---------------------------------------------------------------- a handler in a thread, which nothing can stop
+
+
+@pytest.mark.parametrize(
+    ("options", "after_s", "code"),
+    [
+        ({"timeout": 40, "max_attempts": 1}, 15, "timeout.processing"),
+        ({"timeout": 5}, 5, "timeout.total"),
+        ({"timeout": 40}, 3, "cancelled"),
+    ],
+)
+async def test_a_plain_handler_sees_that_its_result_is_no_longer_wanted(
+    options: dict[str, Any], after_s: int, code: str
+) -> None:
+    seen: list[bool] = []
+    look, over = threading.Event(), threading.Event()
+
+    def work(ctx: Context) -> str:
+        seen.append(ctx.cancelled)
+        look.wait(10)
+        seen.append(ctx.cancelled)
+        over.set()
+        return "too late"
+
+    agent = Agent("one")
+    agent.capability("work")(work)
+    async with TestReach(agent) as bus:
+        handle = await bus.send("work", **options)
+        for _ in range(after_s * 10 + 12):  # by hand: `advance` waits for threads, and this one waits for us
+            if code == "cancelled" and bus.clock.monotonic_ms() % 1_000 == 0 and seen == [False]:
+                await handle.cancel()
+            bus.clock.advance(100)
+            for _ in range(20):
+                await asyncio.sleep(0)
+        look.set()
+        await asyncio.to_thread(over.wait, 10)
+        await bus.advance(5)
+        assert seen == [False, True]
+        assert (await handle.receipt(0)).code == code
