@@ -119,8 +119,8 @@ def counted(row: Row, probe: str, now_ms: int, *, good: bool, before: bool = Fal
         return msgspec.structs.replace(row, run=row.run + 1, opened_at_ms=now_ms, died_at_ms=died_at_ms, probe="-")
     if before and not good:
         return row
-    if death and 0 <= now_ms - row.died_at_ms < DEATH_MS and row.died_at_ms:
-        return row
+    if death and row.died_at_ms and now_ms - row.died_at_ms < DEATH_MS:
+        return msgspec.structs.replace(row, died_at_ms=min(row.died_at_ms, now_ms))  # the clock has stepped back
     were_good, were_bad = row.slots.get(slot, (0, 0))
     after = msgspec.structs.replace(
         row,

@@ -86,7 +86,13 @@ async def test_what_is_an_answer_speaks_for_the_agent(drive: Drive, answer: Answ
 
 @pytest.mark.parametrize(
     ("code", "wait_ms"),
-    [("agent.lost", 0), ("agent.lost", 1_000), ("backend.unavailable", -1), ("timeout.total", -1)],
+    [
+        ("agent.lost", 0),
+        ("agent.lost", 1_000),
+        ("handler.error", 1_000),
+        ("backend.unavailable", -1),
+        ("timeout.total", -1),
+    ],
 )
 async def test_what_is_handed_back_says_nothing_of_the_agent(drive: Drive, code: str, wait_ms: int) -> None:
     for _ in range(OPENS - 1):

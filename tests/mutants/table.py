@@ -1,6 +1,16 @@
 """All mutants."""
 
-from tests.mutants import conversations, effects, lines, lua_agents, lua_routers, memory_agents, memory_routers, python
+from tests.mutants import (
+    circuits,
+    conversations,
+    effects,
+    lines,
+    lua_agents,
+    lua_routers,
+    memory_agents,
+    memory_routers,
+    python,
+)
 from tests.mutants.mutant import Mutant
 
 MUTANTS: tuple[Mutant, ...] = (
@@ -12,4 +22,5 @@ MUTANTS: tuple[Mutant, ...] = (
     *python.MUTANTS,
     *conversations.MUTANTS,
     *effects.MUTANTS,
+    *circuits.MUTANTS,
 )

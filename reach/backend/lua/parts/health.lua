@@ -64,7 +64,10 @@ local function tally(agent, id, good, before, death)
     return put_health(agent, row)
   end
   if before and not good then return end
-  if death and row.died > 0 and row.died <= now and now - row.died < DEATH_MS then return end
+  if death and row.died > 0 and now - row.died < DEATH_MS then
+    row.died = math.min(row.died, now) -- the clock has stepped back
+    return put_health(agent, row)
+  end
   if death then row.died = now end
   local here = row[slot] or {0, 0}
   row[slot] = here
