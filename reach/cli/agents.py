@@ -7,6 +7,7 @@ import click
 from reach.cli import edge
 from reach.registry.routes import read_index
 from reach.routing.agents import Agent
+from reach.routing.index import CapabilityIndex
 
 
 @click.command()
@@ -29,7 +30,18 @@ async def _found(url: str, env: str) -> list[dict[str, Any]]:
         index, now_ms = await read_index(backend)
         await edge.complain_if_nobody_serves(backend, url, env)
     since_ms = index.alive_since_ms(now_ms)
-    return [_facts(agent, since_ms, now_ms) for _, agent in sorted(index.agents.items())]
+    return [
+        _facts(agent, since_ms, now_ms) | {"circuits": _circuits(index, agent.agent_id, now_ms)}
+        for _, agent in sorted(index.agents.items())
+    ]
+
+
+def _circuits(index: CapabilityIndex, agent_id: str, now_ms: int) -> list[dict[str, Any]]:
+    """Those that are not closed; one whose time is over waits for its probe."""
+    return [
+        {"partition": partition, "why": circuit.why, "probe_in_ms": max(circuit.until_ms - now_ms, 0)}
+        for partition, circuit in sorted(index.circuits.get(agent_id, {}).items())
+    ]
 
 
 def _facts(agent: Agent, since_ms: int, now_ms: int) -> dict[str, Any]:
@@ -49,7 +61,9 @@ def _facts(agent: Agent, since_ms: int, now_ms: int) -> dict[str, Any]:
 
 
 def _row(facts: dict[str, Any]) -> tuple[str, ...]:
-    state = f"{facts['state']} ({facts['reason']})" if facts["reason"] else facts["state"]
+    told = [facts["reason"]] if facts["reason"] else []
+    told += [_told(circuit) for circuit in facts["circuits"][:1]]
+    state = f"{facts['state']} ({'; '.join(told)})" if told else facts["state"]
     return (
         facts["agent_id"],
         state,
@@ -58,3 +72,10 @@ def _row(facts: dict[str, Any]) -> tuple[str, ...]:
         facts["zone"] or "-",
         " ".join(facts["capabilities"]) or "-",
     )
+
+
+def _told(circuit: dict[str, Any]) -> str:
+    wait = (
+        f"asked again in {circuit['probe_in_ms'] / 1000:.0f} s" if circuit["probe_in_ms"] else "asked again by a probe"
+    )
+    return f"circuit open: {circuit['why']}, {wait}"

@@ -152,7 +152,7 @@ async def read_index(backend: Backend) -> tuple[CapabilityIndex, int]:
     snapshot = await backend.snapshot()
     now_ms, beats = await backend.last_beats(0)
     index = CapabilityIndex()
-    index.load(snapshot.agents, snapshot.routes, snapshot.types, snapshot.meta)
+    index.load(snapshot.agents, snapshot.routes, snapshot.types, snapshot.meta, snapshot.circuits)
     for last in beats:
         index.beat(last.agent_id, last.instance_id, last.at_ms, last.beat)
     return index, now_ms

@@ -97,6 +97,8 @@ class AgentRecords(msgspec.Struct, frozen=True, kw_only=True):
     agents: dict[str, bytes]
     routes: dict[str, bytes]
     meta: dict[str, str]
+    #: agent_id/partition of those that are not closed
+    circuits: dict[str, bytes] = {}
     #: (agent_id, instance_id, last beat, its JSON)
     beats: tuple[tuple[str, str, int, bytes], ...]
     #: the server's clock when these were read

@@ -113,11 +113,12 @@ def _said(error: BackendError) -> str:
 
 async def read_records(asking: Asking, keys: KeySpace) -> AgentRecords:
     """The env's registrations, policies, settings and beats."""
-    agents, routes, meta, beats, load, time = await asking.all(
+    agents, routes, meta, circuits, beats, load, time = await asking.all(
         [
             ["HGETALL", keys.agents()],
             ["HGETALL", keys.routes()],
             ["HGETALL", keys.meta()],
+            ["HGETALL", keys.circuit()],
             ["ZRANGE", keys.beats(), 0, -1, "WITHSCORES"],
             ["HGETALL", keys.load()],
             ["TIME"],
@@ -132,6 +133,7 @@ async def read_records(asking: Asking, keys: KeySpace) -> AgentRecords:
         agents={text_of(k): v for k, v in pairs_of(agents or []).items() if not v.startswith(TOMBSTONE)},
         routes={text_of(k): v for k, v in pairs_of(routes or []).items()},
         meta={text_of(k): text_of(v) for k, v in pairs_of(meta or []).items()},
+        circuits={text_of(k): v for k, v in pairs_of(circuits or []).items()},
         beats=tuple(found),
         now_ms=asking.moment_ms(time),
     )

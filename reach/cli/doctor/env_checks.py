@@ -73,7 +73,7 @@ def agents(survey: Survey) -> Finding:
         faults.append(Fault("fail", f"the record of {name} cannot be read: {problem}", helps))
 
     index = CapabilityIndex(complain)
-    index.load(records.agents, records.routes, (), records.meta)
+    index.load(records.agents, records.routes, (), records.meta, records.circuits)
     for agent_id, instance_id, at_ms, beat in records.beats:
         index.beat(agent_id, instance_id, at_ms, beat)
     since_ms, ready = index.alive_since_ms(now_ms), 0
@@ -86,6 +86,15 @@ def agents(survey: Survey) -> Finding:
         else:
             told = f"{agent_id} is {state.replace('_', ' ')}" + (f": {reason}" if reason else "")
             faults.append(Fault("warn", told, "reach agents"))
+    faults += [
+        Fault(
+            "warn",
+            f"the circuit of {agent_id} is open in partition {partition}: {circuit.why}",
+            "look at its log; reach agents",
+        )
+        for agent_id, partitions in sorted(index.circuits.items())
+        for partition, circuit in sorted(partitions.items())
+    ]
     if not records.agents:
         faults.append(
             Fault(

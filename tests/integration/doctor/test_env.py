@@ -97,6 +97,9 @@ async def test_another_env_is_not_looked_at(env: Env) -> None:
     assert (findings["keys"].status, findings["inboxes"].status) == ("ok", "ok")
 
 
+OPEN = '{"until_ms":1,"why":"5 failures in a row"}'
+
+
 def hset(key: str, name: str, value: object) -> Break:
     return lambda env: env.raw.hset(key, name, str(value))
 
@@ -181,6 +184,7 @@ CASES: list[tuple[str, str, str, str, Break]] = [
     ("agents", "warn", "a is not ready: no credentials", "reach agents", beats("not_ready", "no credentials")),
     ("agents", "warn", "a is draining", "reach agents", beats("draining")),
     ("agents", "warn", "a is suspect: silent for 20", "reach agents", lambda e: silent(e, 20_000)),
+    ("agents", "warn", "the circuit of a is open in partition 0: 5 failures", "reach agents", hset(KEYS.circuit(), "a/0", OPEN)),
     ("agents", "fail", "no worker has removed it", RUN, lambda e: silent(e, 90_000)),
     ("agents", "warn", "a is registered and has never beaten", "reach agents", deletes(KEYS.beats())),
     ("agents", "warn", "no agent is registered", "agent.run", deletes(KEYS.agents())),
