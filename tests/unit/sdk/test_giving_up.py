@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from reach import Agent, Context
+from reach.backend.keys import KeySpace
 from reach.errors import BackendDenied
 from reach.sdk.client import Reach
 from reach.testing import TestReach
@@ -29,6 +30,16 @@ async def test_a_broadcast_as_well_each_leg() -> None:
         await given_up(bus, bus.request("capability:work", "x", scope="all"))
         assert agents.cancelled == ["x", "x"]
         assert list((await codes(bus)).values()) == ["cancelled,cancelled"]
+
+
+async def test_in_whatever_partition_its_order_key_has_put_it() -> None:
+    agents = Agents()
+    bus = TestReach(agents.worker)
+    bus.store.make_hash(KeySpace("dev").meta())["partitions"] = b"5"
+    async with bus:
+        for order_key in ("a", "b", "c", None):
+            await given_up(bus, bus.request("worker", order_key or "x", order_key=order_key))
+        assert agents.began == agents.cancelled == ["a", "b", "c", "x"]
 
 
 async def test_a_wait_that_runs_out_is_a_caller_that_gives_up() -> None:
@@ -180,6 +191,22 @@ async def test_a_gather_that_is_given_up_is_cancelled_with_all_that_is_open() ->
         for waiting in (ask(), ask_all()):
             await given_up(bus, waiting)
         assert agents.cancelled == ["x"] * 4
+        assert bus.reach.outstanding == 0
+
+
+async def test_a_gather_that_is_given_up_before_it_is_sent_never_starts() -> None:
+    agents = Agents()
+    async with TestReach(agents.worker, agents.other) as bus:
+
+        async def ask() -> None:
+            await bus.gather(["worker", "other"], "x")
+
+        bus.client_backend.pause()
+        await given_up(bus, ask())
+        bus.client_backend.resume()
+        await bus.advance(1)
+        assert agents.began == []
+        assert set((await codes(bus)).values()) <= {"cancelled"}
         assert bus.reach.outstanding == 0
 
 

@@ -192,7 +192,7 @@ def test_an_exception_in_the_caller_cancels_the_call(monkeypatch: pytest.MonkeyP
             reach.request("hang")
         monkeypatch.setattr(concurrent.futures.Future, "result", result)
         eventually(lambda: reach.outstanding == 0)
-        world.go.set()
+        eventually(lambda: world.cancelled == 1, what="the end of the handler that it has asked for")
 
 
 class Stubborn:
