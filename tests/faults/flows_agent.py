@@ -95,6 +95,28 @@ async def spend(world: CrashWorld) -> None:
         assert cost.spent == millionths(PRICE), cost
 
 
+@flow("a1 router client", before=everybody)
+async def question(world: CrashWorld) -> None:
+    """A handler asks, and its caller answers; a caller that died asks again with the same key, and is asked again."""
+    world.heirs["client"] = lambda: _asks_again(world)
+    _ask_with_an_answer(world)
+    await answered(world)
+    gone = sum(process.name == "a1" and (process.dead or process.froze) for process in world.all)
+    assert 1 <= len(world.history.effects) <= 1 + gone, f"{len(world.history.effects)} effects"
+
+
+async def _asks_again(world: CrashWorld) -> None:
+    await world.client()
+    _ask_with_an_answer(world)
+
+
+def _ask_with_an_answer(world: CrashWorld) -> None:
+    async def yes(_: object) -> str:
+        return "yes"
+
+    world.ask({"do": "question"}, key="order-1", on_input=yes)
+
+
 async def something_runs_at_a1(world: CrashWorld) -> None:
     await everybody(world)
     world.ask({"do": "sleep", "ms": 500})

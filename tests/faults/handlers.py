@@ -35,6 +35,9 @@ def make_handler(process: Process, history: History) -> Handler:
                 await ctx.once("book", history.book, ctx.msg_id)
                 if first:
                     raise RuntimeError("after the effect")
+            case "question":
+                await ctx.once("book", history.book, ctx.msg_id)
+                return await ctx.input_required("go on?", state=ctx.attempt, timeout=90)
             case "pay":
                 return Result(ctx.attempt, cost=PRICE)
             case "ask":
