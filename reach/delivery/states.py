@@ -12,7 +12,7 @@ TRANSITIONS: dict[LegState, frozenset[LegState]] = {
     _S.RUNNING: frozenset({_S.DONE, _S.RETURNED, _S.PARKED, _S.CANCELLED, _S.EXPIRED}),
     _S.RETURNED: frozenset({_S.QUEUED, _S.HELD, _S.WAITING, _S.DONE, _S.CANCELLED, _S.EXPIRED}),
     _S.WAITING: frozenset({_S.QUEUED, _S.HELD, _S.WAITING, _S.DONE, _S.CANCELLED, _S.EXPIRED}),
-    _S.PARKED: frozenset({_S.RETURNED, _S.CANCELLED, _S.EXPIRED}),
+    _S.PARKED: frozenset({_S.RETURNED, _S.DONE, _S.CANCELLED, _S.EXPIRED}),
     _S.OBSERVED: frozenset(),
     _S.DONE: frozenset(),
     _S.CANCELLED: frozenset(),

@@ -2,8 +2,9 @@
 
 from tests.model import keys, take_settle
 from tests.model.partition import AT_ONCE, FAULT, Partition
-from tests.model.scene import OUTCOMES, Scene, Steps, step
+from tests.model.scene import OUTCOMES, Call, Scene, Steps, step
 from tests.model.world import (
+    ASKS,
     DEAD,
     GUESS,
     HANDED_BACK,
@@ -20,7 +21,24 @@ from tests.model.world import (
 )
 
 #: how a run may end, and the fault as which it is counted
-ENDS = ((SUCCESS, ""), (RETRYABLE, "retryable"), (UNSURE, "unsure"), (GUESS, "guess"), (HANDED_BACK, "handed back"))
+ENDS = (
+    (SUCCESS, ""),
+    (RETRYABLE, "retryable"),
+    (UNSURE, "unsure"),
+    (GUESS, "guess"),
+    (HANDED_BACK, "handed back"),
+    (ASKS, "asks"),
+)
+
+
+def _end(p: Partition, work: Work, outcome: int) -> tuple[str, Call]:
+    """Settle, or park: the verdict, and the call."""
+    about = (work.leg, work.hand, work.agent)
+    if outcome == ASKS:
+        verdict = take_settle.park(p, about, work.instance)
+        return verdict, ("park", work, verdict)
+    verdict = take_settle.settle(p, about, work.instance, outcome)
+    return verdict, ("settle", work, outcome, verdict)
 
 
 class Agents(Scene):
@@ -95,34 +113,42 @@ class Agents(Scene):
                 continue
             for p in self.chosen(world, kind):
                 p.works.remove(work)
-                verdict = take_settle.settle(p, (work.leg, work.hand, work.agent), work.instance, outcome)
-                call = ("settle", work, outcome, verdict)
+                verdict, call = _end(p, work, outcome)
                 yield step(f"{text}: {verdict}", FAULT if kind else AT_ONCE, p, call)
             if kind and kind not in self.setting.kinds:
                 continue
             for p in self.may(world, "reply of settle lost"):
                 p.works.remove(work)
-                verdict = take_settle.settle(p, (work.leg, work.hand, work.agent), work.instance, outcome)
+                verdict, call = _end(p, work, outcome)
                 if verdict == "done":
                     p.works.append(work._replace(said=outcome))
-                    call = ("settle", work, outcome, verdict)
                     yield step(f"{text}: {verdict}, the reply is lost", FAULT, p, call)
+        if not work.said and not work.over:
+            yield from self._asks_on(world, work)
+
+    def _asks_on(self, world: World, work: Work) -> Steps:
+        """It has asked, and goes on all the same: fenced, until its renewal tells it."""
+        for p in self.may(world, "asks on"):
+            p.works.remove(work)
+            verdict, call = _end(p, work, ASKS)
+            p.works.append(work._replace(over=True))
+            yield step(f"#{work.hand} asks, and @{work.instance} goes on: {verdict}", FAULT, p, call)
 
     def _repeats(self, world: World, work: Work, text: str) -> Steps:
         """What was accepted once is accepted again, unless the leg has gone on since, and changes nothing."""
         p = self.open(world)
         p.works.remove(work)
-        verdict = take_settle.settle(p, (work.leg, work.hand, work.agent), work.instance, work.said)
+        verdict, call = _end(p, work, work.said)
         leg = p.leg(work.leg)
         if leg is not None and leg.hand == work.hand and leg.settled and verdict != "done":
             p.blame("the repeat of an accepted result is called stale")
         if tuple(p.legs) != world.legs:
             p.blame("the repeat of a result changes something")
-        yield step(f"{text}: {verdict}", AT_ONCE, p, ("settle", work, work.said, verdict))
+        yield step(f"{text}: {verdict}", AT_ONCE, p, call)
 
     def _answers(self, world: World, work: Work) -> Steps:
         """An agent without scripts: XADD receipts, and nothing else."""
-        for outcome, kind in ENDS[:-1]:
+        for outcome, kind in ENDS[:-2]:
             for p in self.chosen(world, kind):
                 p.works.remove(work)
                 p.doors.append(Entry(RECEIPTS, (work.leg, work.hand, outcome, work.agent)))

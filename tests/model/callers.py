@@ -1,9 +1,9 @@
 """Callers, who send, send again and cancel; and `due` with the clock: what happens because time passes."""
 
-from tests.model import due
+from tests.model import due, take_settle
 from tests.model.partition import AT_ONCE, AT_TOTAL, BY_DUE, FAULT
 from tests.model.scene import Scene, Steps, step
-from tests.model.world import FRESH, GRACE, NOBODY, OPEN, QUEUED, RUNNING, TOTAL_OVER, TTL_OVER, World
+from tests.model.world import EXPIRED, FRESH, GRACE, NOBODY, OPEN, PARKED, QUEUED, RUNNING, TOTAL_OVER, TTL_OVER, World
 
 CANCELS = (("cancel", 0, 1), ("stranger cancels", 1, 1), ("cancel round 2", 0, 2))
 
@@ -23,11 +23,22 @@ class Callers(Scene):
                 p.submit(caller)
                 text += "XADD ingress, once more" if state.sent else "XADD ingress"
                 yield step(text, FAULT, p, ("submit", caller))
+        for n, hand in sorted(set(world.answers)):
+            yield from self._answers(world, n, hand)
         for kind, sender, round in CANCELS:
             for p in self.may(world, kind):
                 verdict = due.cancel(p, sender, round)
                 text = f"cancel of round {round} by sender {sender}: {verdict}"
                 yield step(text, FAULT, p, ("cancel", sender, round, verdict))
+
+    def _answers(self, world: World, n: int, hand: int) -> Steps:
+        for kind in ("", "answer doubled"):
+            for p in self.chosen(world, kind):
+                if not kind:
+                    p.answers.remove((n, hand))
+                verdict = take_settle.answer(p, n, hand)
+                text = f"caller 0 answers #{hand}{', and will once more' if kind else ''}: {verdict}"
+                yield step(text, FAULT if kind else AT_ONCE, p, ("answer", n, hand, verdict))
 
 
 class Clock(Scene):
@@ -50,13 +61,14 @@ class Clock(Scene):
     def _passes(self, world: World) -> Steps:
         if not any(leg.state in OPEN for leg in world.legs):
             return
+        asks = any(leg.state == PARKED for leg in world.legs)  # its total stands still
         for kind, moment, text in (("ttl", TTL_OVER, "first_at passes"), ("total", TOTAL_OVER, "total_at passes")):
-            if world.time >= moment:
+            if world.time >= moment or (moment == TOTAL_OVER and asks):
                 continue
             for p in self.may(world, kind):
                 p.time = moment
                 yield step(text, FAULT, p, ("pass", moment))
-        if world.time < TOTAL_OVER and self.setting.within == AT_TOTAL:
+        if world.time < TOTAL_OVER and not asks and self.setting.within == AT_TOTAL:
             p = self.open(world)
             p.time = TOTAL_OVER
             yield step("total_at passes", AT_TOTAL, p, ("pass", TOTAL_OVER))
@@ -75,7 +87,7 @@ class Clock(Scene):
                 if due.visit(p, n) == "again":
                     text = f"due: leg {n}, #{leg.hand} is not picked up in network_ms: again"
                     yield step(text, FAULT, p, ("due", n, "again"))
-        elif world.armed:
+        elif world.armed and leg.state != PARKED:  # that is looked at when its question closes
             p = self.open(world)
             if verdict := due.visit(p, n):
                 yield step(f"due: leg {n}, {verdict}", BY_DUE, p, ("due", n, verdict))
@@ -83,6 +95,10 @@ class Clock(Scene):
             p = self.open(world)
             if verdict := due.visit(p, n, caller=True):
                 yield step(f"a caller's due: leg {n}, {verdict}", FAULT, p)
+        if leg.state == PARKED:
+            for p in self.may(world, "question closes"):
+                p.close(n, EXPIRED, retryable=True)
+                yield step(f"due: leg {n}, nobody has answered", FAULT, p)
         if leg.state == RUNNING and not world.grace:
             for p in self.may(world, "handler hangs"):
                 due.overdue(p, n)

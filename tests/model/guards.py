@@ -62,6 +62,9 @@ GUARDS = (
     Guard("better", "of two answers the better one is told", "best", 2),
     Guard("second", "one other run is asked for a better answer, however it ends", "best", 2),
     Guard("another", "whoever was not sure is not asked again", "best", 1),
+    # a question
+    Guard("parked", "a leg that waits for an answer takes no result", "questions", 2),
+    Guard("question", "an answer names the hand that has asked", "questions", 3),
     # due
     Guard("reclaim", "due gives back what nobody renews", "agents", 1),
     Guard("rearm", "due puts the again once more", "agains", 2),

@@ -43,6 +43,7 @@ class Ledger(Model[World, Step]):
             spoilt=False,
             orphans=(),
             works=(),
+            answers=(),
             time=0,
             grace=0,
             lost_bytes=False,

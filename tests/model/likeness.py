@@ -70,6 +70,7 @@ class Likeness:
             "retryable": leg.retryable,
             "best": self._agent(leg.best),
             "answer of": self._agent(leg.by),
+            "question": self.hands.get(leg.question, "forgotten") if leg.question else "",
         }
         found: dict[str, Any] = {
             "state": real.state.value,
@@ -81,6 +82,7 @@ class Likeness:
             "retryable": real.finished_at_ms > 0 and real.status == "retryable",
             "best": real.best.agent if real.best is not None else "",
             "answer of": real.by_agent,
+            "question": real.question_hand,
         }
         if leg.instance not in {DEAD, NOBODY}:
             wanted["instance"], found["instance"] = self.people[leg.instance], real.instance

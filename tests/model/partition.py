@@ -94,6 +94,7 @@ class Partition:
         self.cancelled, self.stored = world.cancelled, world.stored
         self.orphans = list(world.orphans)
         self.works = list(world.works)
+        self.answers = list(world.answers)
         self.time, self.grace, self.lost_bytes, self.faults = world.time, world.grace, world.lost_bytes, world.faults
         self.kept = world.kept
         self.hands, self.instances = world.hands, world.instances
@@ -117,6 +118,7 @@ class Partition:
             self.spoilt,
             tuple(self.orphans),
             tuple(self.works),
+            tuple(self.answers),
             self.time,
             self.grace,
             self.lost_bytes,

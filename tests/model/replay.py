@@ -9,9 +9,9 @@ from typing import NamedTuple, Self
 import msgspec
 
 from reach.backend.keys import GROUP_AGENT
+from reach.backend.steps import Parking, Settlement, WorkEntry
 from reach.backend.steps import Plan as RealPlan
-from reach.backend.steps import Settlement, WorkEntry
-from reach.envelope.ledger import LegState
+from reach.envelope.ledger import LegState, ends_at_ms
 from tests.contract.drive import Drive, retryable, success
 from tests.contract.places import KEYS, Place, Snapshot
 from tests.model.ledger import Ledger
@@ -41,7 +41,7 @@ from tests.model.world import (
 )
 
 LONG_MS = 1_000_000_000
-TTL_MS, WAIT_MS = 100_000_000, 1_000_000
+TTL_MS, WAIT_MS, OPEN_MS = 100_000_000, 1_000_000, 600_000_000
 ANSWERS = {
     SUCCESS: success(),
     RETRYABLE: retryable(),
@@ -201,6 +201,16 @@ class Replay(Likeness):
         said = await self._settle_as(work.leg, self._hand(work.hand), f"agent{work.agent}", name, outcome)
         assert said == verdict, self._story(f"settle says {said}")
 
+    async def _park(self, work: Work, verdict: str) -> None:
+        hand, name = self._hand(work.hand), self._name(work.instance)
+        parking = Parking(self.msg_id, work.leg, hand, b'"?"', name, open_ms=OPEN_MS)
+        said = await self.drive.backend.park(0, f"agent{work.agent}", parking)
+        assert said == verdict, self._story(f"park says {said}")
+
+    async def _answer(self, n: int, hand: int, verdict: str) -> None:
+        said = await self.drive.backend.answer(0, self.msg_id, "sender0", n, self._hand(hand), b"1")
+        assert said == verdict, self._story(f"answer says {said}")
+
     async def _settle_as(self, n: int, hand: str, agent: str, instance: str, outcome: int) -> str:
         wait_ms = 0 if outcome == HANDED_BACK else -1
         settlement = Settlement(self.msg_id, n, hand, ANSWERS[outcome], instance, wait_ms)
@@ -217,8 +227,10 @@ class Replay(Likeness):
         assert result.what == verdict, self._story(f"cancel says {result.what}")
 
     async def _pass(self, moment: int) -> None:
-        head, now_ms = await self.drive.head(self.msg_id), await self.drive.backend.now_ms()
-        until_ms = head.first_at_ms if moment == TTL_OVER else head.total_at_ms
+        record, now_ms = await self.drive.backend.inspect(0, self.msg_id), await self.drive.backend.now_ms()
+        assert record is not None, self._story("no record")
+        last_ms = max(ends_at_ms(record.head, leg) for leg in record.legs.values())
+        until_ms = record.head.first_at_ms if moment == TTL_OVER else last_ms
         await self.drive.place.pass_time(max(until_ms - now_ms, 0) + 1)
         await self._renew_all()
 

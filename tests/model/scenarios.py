@@ -205,6 +205,42 @@ SCENARIOS = (
         instances=1,
     ),
     Setting(
+        "questions",
+        "handlers ask, some go on all the same; answers come twice, or never; agents die, the caller cancels",
+        _kinds(
+            "asks, asks on, answer doubled, question closes, cancel, agent dies, reply of settle lost, again lost, retryable"
+        ),
+        3,
+        instances=1,
+    ),
+    Setting(
+        "best questions",
+        "the same, with answers that are not sure enough: a second opinion that asks is still the second one",
+        _kinds("asks, answer doubled, question closes, unsure, retryable, cancel, agent stops"),
+        3,
+        agents=2,
+        instances=1,
+    ),
+    Setting(
+        "lost questions",
+        "the same, with inboxes that are removed, bytes that are lost, routers that are slow",
+        _kinds(
+            "asks, asks on, answer doubled, inbox removed, env lost, router slow, again doubled, plain reader, total"
+        ),
+        2,
+        agents=2,
+        instances=1,
+    ),
+    Setting(
+        "broadcast questions",
+        "each leg of a broadcast asks for itself",
+        _kinds("asks, answer doubled, cancel, retryable, agent stops"),
+        2,
+        broadcast=True,
+        agents=2,
+        instances=1,
+    ),
+    Setting(
         "groups lost",
         "the group of an inbox is lost and made anew",
         _kinds("group lost, agent dies, retryable, reply of take lost, total"),

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from tests.model.partition import Partition, Setting
 from tests.model.world import (
     AGAIN,
+    ASKS,
     GUESS,
     HANDED_BACK,
     INGRESS,
@@ -24,6 +25,7 @@ OUTCOMES = {
     HANDED_BACK: "hands it back",
     UNSURE: "not sure enough",
     GUESS: "a guess",
+    ASKS: "asks",
 }
 
 

@@ -9,8 +9,10 @@ from tests.model.world import (
     GUESS,
     HANDED_BACK,
     NOBODY,
+    PARKED,
     PLAIN,
     QUEUED,
+    RETURNED,
     RUNNING,
     TICK_OLD,
     TOTAL_OVER,
@@ -123,6 +125,45 @@ def _start(p: Partition, letter: Letter, leg: Leg, *, late: bool) -> None:
         p.blame("the agent that was not sure is asked again")
 
 
+# ---------------------------------------------------------------------- park
+def park(p: Partition, about: tuple[int, int, int], instance: int) -> str:
+    """Give the leg up until it is answered. `about`: leg, hand, agent."""
+    n, hand, agent = about
+    leg = p.leg(n)
+    if leg is None or leg.hand != hand or leg.agent != agent:
+        p.drop(hand, agent)
+        return STALE if leg is not None else UNKNOWN
+    mine = instance == leg.instance
+    if not ((leg.state == RUNNING and mine) or leg.state == QUEUED):
+        return "done" if leg.question == hand and mine else STALE
+    if leg.state == QUEUED:
+        p.become(n, RUNNING, instance=instance, handed=True)
+    if p.time == TOTAL_OVER:
+        p.close(n, EXPIRED, retryable=True)
+        return STALE
+    if not p.has_bytes(p.legs[n]):
+        p.lose(n)
+        return STALE
+    p.env = p.env or p.on("keep")
+    p.drop(hand, agent)
+    p.become(n, PARKED, question=hand, settled=False, asked=False)  # a second opinion that asks has not ended
+    p.armed = True
+    p.answers.append((n, hand))
+    return "done"
+
+
+def answer(p: Partition, n: int, hand: int) -> str:
+    """Its sender answers."""
+    leg = p.leg(n)
+    if leg is None or leg.state != PARKED or (leg.hand != hand and p.on("question")):
+        return STALE
+    if leg.hand != hand:
+        p.blame("an old answer is taken for another question")
+    p.become(n, RETURNED)
+    p.again(n)
+    return "done"
+
+
 # ---------------------------------------------------------------------- settle
 def settle(p: Partition, about: tuple[int, int, int], instance: int, outcome: int) -> str:
     """Write a result. `about`: leg, hand, agent; `instance` NOBODY: applied by a router for a plain reader."""
@@ -135,7 +176,10 @@ def settle(p: Partition, about: tuple[int, int, int], instance: int, outcome: in
         p.drop(hand, agent)
         return STALE
     mine = instance in {NOBODY, leg.instance} or not p.on("instance")
-    if not ((leg.state == RUNNING and mine) or leg.state == QUEUED):
+    asks = leg.state == PARKED and not p.on("parked")
+    if asks:
+        p.blame("a result is taken while its question is open")
+    if not ((leg.state == RUNNING and mine) or leg.state == QUEUED or asks):
         return "done" if leg.settled and mine and p.on("repeat") else STALE
     if leg.hand != hand:
         p.blame("the result of an older hand is accepted")

@@ -22,7 +22,7 @@ STEPS = 40
 MAX_STATES = 10_000
 BEST = [setting.name for setting in SCENARIOS if setting.wants]
 #: faults that cannot be carried out through a backend
-NOT_REPLAYED = {"outage", "handler hangs", "mailbox spoilt", "record expires"}
+NOT_REPLAYED = {"question closes", "outage", "handler hangs", "mailbox spoilt", "record expires"}
 
 
 def replayed(setting: Setting) -> Setting:

@@ -10,9 +10,9 @@ from typing import NamedTuple
 from reach.envelope.ledger import LegState
 
 NEW, QUEUED, RUNNING = LegState.NEW.value, LegState.QUEUED.value, LegState.RUNNING.value
-RETURNED, WAITING = LegState.RETURNED.value, LegState.WAITING.value
+RETURNED, WAITING, PARKED = LegState.RETURNED.value, LegState.WAITING.value, LegState.PARKED.value
 DONE, CANCELLED, EXPIRED = LegState.DONE.value, LegState.CANCELLED.value, LegState.EXPIRED.value
-OPEN = frozenset({QUEUED, RUNNING, RETURNED, WAITING})
+OPEN = frozenset({QUEUED, RUNNING, RETURNED, WAITING, PARKED})
 
 #: nobody (an undelivered entry), a process that has died, an agent that reads by plain XREADGROUP and answers through `receipts`
 NOBODY, DEAD, PLAIN = 0, 1, 2
@@ -27,6 +27,8 @@ NO_GRACE, TICK_OLD, GRACE = 0, 1, 2
 SUCCESS, RETRYABLE, HANDED_BACK = 1, 2, 3
 #: successes that are less sure than their sender wants, the second even less than the first
 UNSURE, GUESS = 4, 5
+#: no result at all: the run ends with a question
+ASKS = 6
 #: how sure an answer is, where it is one
 WORTH = {SUCCESS: 2, UNSURE: 1, GUESS: 0}
 
@@ -47,6 +49,7 @@ class Leg(NamedTuple):
     best: int = -1  # the agent whose answer is kept while another one is asked
     worth: int = -1  # of that answer
     asked: bool = False  # the other one has been handed it: nothing that is stored, only to see that nobody else is
+    question: int = 0  # the hand that has parked it last
     by: int = -1  # the agent whose kept answer has ended it
 
 
@@ -136,6 +139,9 @@ class World(NamedTuple):
     # in processes
     orphans: tuple[Decision, ...]  # decisions whose entry is gone
     works: tuple[Work, ...]
+    answers: tuple[
+        tuple[int, int], ...
+    ]  # (leg, hand) of questions that a caller knows and has not answered, or will answer once more
     # around them
     time: int
     grace: int
@@ -160,6 +166,7 @@ def names_of(world: World) -> Names:
 def _collect(world: World, hands: dict[int, int], people: dict[int, int]) -> None:
     for leg in world.legs:
         hands.setdefault(leg.hand, len(hands))
+        hands.setdefault(leg.question, len(hands))
         people.setdefault(leg.instance, len(people))
     for letter in world.inbox:
         hands.setdefault(letter.hand, len(hands))
@@ -167,6 +174,8 @@ def _collect(world: World, hands: dict[int, int], people: dict[int, int]) -> Non
     for work in world.works:
         hands.setdefault(work.hand, len(hands))
         people.setdefault(work.instance, len(people))
+    for _, hand in world.answers:
+        hands.setdefault(hand, len(hands))
     for entry in world.doors:
         if entry.door != INGRESS:
             hands.setdefault(entry.about[1], len(hands))
@@ -189,6 +198,7 @@ def renamed(world: World, names: Names) -> World:
             doors=tuple(sorted(world.doors)),
             inbox=tuple(sorted(world.inbox)),
             works=tuple(sorted(world.works)),
+            answers=tuple(sorted(world.answers)),
             orphans=tuple(sorted(world.orphans)),
             hands=len(hands),
             instances=len(people),
@@ -201,12 +211,16 @@ def renamed(world: World, names: Names) -> World:
         return old._replace(about=about(old.door, old.about))
 
     return world._replace(
-        legs=tuple(leg._replace(hand=hands[leg.hand], instance=people[leg.instance]) for leg in world.legs),
+        legs=tuple(
+            leg._replace(hand=hands[leg.hand], question=hands[leg.question], instance=people[leg.instance])
+            for leg in world.legs
+        ),
         doors=tuple(
             sorted(Entry(e.door, about(e.door, e.about), e.reader, tuple(map(decision, e.held))) for e in world.doors)
         ),
         inbox=tuple(sorted(x._replace(hand=hands[x.hand], instance=people[x.instance]) for x in world.inbox)),
         orphans=tuple(sorted(map(decision, world.orphans))),
+        answers=tuple(sorted((leg, hands[hand]) for leg, hand in world.answers)),
         works=tuple(sorted(w._replace(hand=hands[w.hand], instance=people[w.instance]) for w in world.works)),
         kept=renamed(world.kept, names) if world.kept is not None else None,
         hands=len(hands),

@@ -34,7 +34,8 @@ def test_every_open_leg_can_end_and_be_cancelled() -> None:
         (LegState.RUNNING, LegState.QUEUED, False),
         (LegState.RETURNED, LegState.QUEUED, True),
         (LegState.WAITING, LegState.RUNNING, False),
-        (LegState.PARKED, LegState.DONE, False),
+        (LegState.PARKED, LegState.DONE, True),  # with the best answer, when nobody has answered its question
+        (LegState.PARKED, LegState.QUEUED, False),
         (LegState.DONE, LegState.QUEUED, False),
     ],
 )
