@@ -139,6 +139,30 @@ async def test_its_total_stands_still(drive: Drive) -> None:
     assert (await drive.receipt())["code"] == "timeout.total"
 
 
+async def test_what_is_left_is_less_each_time(drive: Drive) -> None:
+    taken = await drive.running()
+    await drive.place.pass_time(10_000)
+    assert await park(drive, taken) == "done"
+    await later(drive, 100_000)
+    again = await resumed(drive, taken)
+    assert 15_000 < again.total_at_ms - again.now_ms <= 20_000
+    await drive.place.pass_time(10_000)
+    assert await park(drive, again, instance="i2") == "done"
+    assert 5_000 < (await drive.leg(taken.msg_id)).left_ms <= 10_000
+
+
+async def test_due_asks_no_router_about_it(drive: Drive) -> None:
+    taken = await drive.running()
+    await park(drive, taken, open_ms=4 * DAY_MS)
+    await drive.place.pass_time(
+        -3_600_000
+    )  # its moment is far ahead: after a step back of the clock every one is looked at
+    await drive.backend.due(0)
+    await later(drive, 3_700_000)
+    assert await drive.work("again") == []
+    assert (await drive.leg(taken.msg_id)).state is LegState.PARKED
+
+
 async def test_a_question_that_nobody_answers_ends_it(drive: Drive) -> None:
     taken = await drive.running()
     await park(drive, taken, open_ms=60_000)

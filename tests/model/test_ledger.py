@@ -40,7 +40,9 @@ def test_every_transition_of_the_table_is_made() -> None:
         ledger = Ledger(BY_NAME[name]._replace(faults=2))
         explore(ledger)
         made.update(ledger.made)
-    best = Ledger(BY_NAME["best questions"])  # it takes all three: one that is not sure, one that asks, nobody that answers
+    best = Ledger(
+        BY_NAME["best questions"]
+    )  # it takes all three: one that is not sure, one that asks, nobody that answers
     explore(best)
     made.update(best.made)
     assert table - made == NOT_YET

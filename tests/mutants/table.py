@@ -10,6 +10,7 @@ from tests.mutants import (
     memory_agents,
     memory_routers,
     python,
+    questions,
 )
 from tests.mutants.mutant import Mutant
 
@@ -23,4 +24,5 @@ MUTANTS: tuple[Mutant, ...] = (
     *conversations.MUTANTS,
     *effects.MUTANTS,
     *circuits.MUTANTS,
+    *questions.MUTANTS,
 )

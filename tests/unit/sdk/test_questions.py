@@ -129,6 +129,25 @@ async def test_a_retry_is_given_the_answers_and_asks_nobody() -> None:
     assert (asked, desk.calls) == ([{"refund": 500}], [1, 1, 2, 3])
 
 
+async def test_a_retry_that_asks_goes_on_at_once() -> None:
+    """Its former run has failed, and its last one is not over: what is answered waits for no back-off, and for no attempt."""
+    runs: list[int] = []
+
+    async def fails_and_asks(ctx: Context) -> str:
+        runs.append(ctx.attempt)
+        if ctx.attempt == 1:
+            raise RuntimeError("first")
+        return str(await ctx.input_required("well?"))
+
+    async with TestReach(agent_with(fails_and_asks)) as bus:
+        handle = await bus.send("ask", max_attempts=2)
+        await bus.advance(2)
+        await handle.answer("yes")
+        await bus.settle()
+        assert (await handle.receipt(0.01)).output == "yes"
+    assert runs == [1, 2, 2]
+
+
 async def test_what_was_left_of_the_total_begins_with_the_answer() -> None:
     async def slow(ctx: Context) -> None:
         await asyncio.sleep(0)
