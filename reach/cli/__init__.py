@@ -7,6 +7,7 @@ import click
 
 from reach.cli import (
     agents,
+    answering,
     cancelling,
     dead,
     demo,
@@ -38,6 +39,7 @@ for command in (
     messages.send,
     messages.request,
     cancelling.cancel,
+    answering.answer,
     agents.agents,
     events.events,
     dead.dead,
