@@ -7,7 +7,8 @@ import pytest
 from reach.backend.steps import Parking, Plan
 from reach.envelope.ledger import LegState
 from tests.contract.asking import DAY_MS, PROMPT, SENDER, answer, later, notices, park, parked, resumed
-from tests.contract.drive import AGENT, BOX, ENVELOPE, TO_AGENT, Drive, success
+from tests.contract.drive import AGENT, BOX, ENVELOPE, TO_AGENT, Drive, retryable, success
+from tests.contract.failing import OPENS, ended, is_open
 from tests.contract.line_moves import LINE, agains, queue_up
 from tests.contract.places import KEYS
 
@@ -263,3 +264,12 @@ async def test_a_parked_head_stays_head(drive: Drive) -> None:
     assert (await drive.backend.cancel(0, first, SENDER, 1, 0)).what == "cancelled"
     await agains(drive)
     assert (await drive.taken()).msg_id == second
+
+
+async def test_an_agent_that_asks_is_well(drive: Drive) -> None:
+    for _ in range(OPENS - 1):
+        await ended(drive, retryable())
+    taken = await drive.running()
+    assert await park(drive, taken) == "done"
+    await ended(drive, retryable())
+    assert not await is_open(drive)

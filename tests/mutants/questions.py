@@ -27,13 +27,6 @@ _LUA = (
         "park::test_what_is_left_is_less_each_time",
     ),
     lua(
-        "parked, its question closes",
-        "parts/visiting.lua",
-        "if L.st == 'parked' then return ends(r, L) end",
-        "",
-        "park::test_due_asks_no_router_about_it",
-    ),
-    lua(
         "parked, its guards",
         "park.lua",
         "for i = 9, #ARGV do outlive(",
@@ -55,13 +48,6 @@ _LUA = (
         "park::test_a_question_that_nobody_answers_ends_it",
     ),
     lua(
-        "parked, its line",
-        "park.lua",
-        "if line(r) then call('PEXPIREAT'",
-        "if false then call('PEXPIREAT'",
-        "park::test_a_parked_head_stays_head",
-    ),
-    lua(
         "parked, asked again",
         "parts/duplicates.lua",
         "  pcall(ask_again, r, d.r)\n",
@@ -74,6 +60,13 @@ _LUA = (
         "if now >= ends(r, L) or",
         "if now >= H.ta or",
         "answer::test_a_slower_agent_raises_what_is_left",
+    ),
+    lua(
+        "parked, and its agent is well",
+        "park.lua",
+        "tally(agent, name_of(m, l, h), true, false)",
+        "",
+        "park::test_an_agent_that_asks_is_well",
     ),
     lua("hand, of park", "park.lua", "or L.h ~= h or L.a", "or L.a", "park::test_nobody_else_parks_it"),
     lua(
@@ -155,12 +148,6 @@ _MEMORY = (
         "left_ms = ends_at_ms(record.head, leg) - part.now_ms",
         "left_ms = record.head.total_ms",
     ),
-    _memory(
-        "parked, its question closes",
-        "due",
-        "        if leg.state == LegState.PARKED:\n            return ends_at_ms(record.head, leg)\n",
-        "",
-    ),
     _memory("parked, its guards", "parked", "for name in parking.guards:", "for name in ():"),
     _memory(
         "parked, its record",
@@ -169,7 +156,6 @@ _MEMORY = (
         "max(head.total_at_ms, self.now_ms)",
     ),
     _memory("parked, and not after its end", "closing", "        record.change_head(latest_at_ms=0)\n", ""),
-    _memory("parked, its line", "parked", "    prolong(part, record)\n", ""),
     _memory(
         "parked, asked again", "duplicates", "    ask_again(part, decision.msg_id, record, decision.reply_to)\n", ""
     ),
@@ -178,6 +164,12 @@ _MEMORY = (
         "raising",
         "if part.now_ms >= ends_at_ms(head, leg) or",
         "if part.now_ms >= head.total_at_ms or",
+    ),
+    _memory(
+        "parked, and its agent is well",
+        "parked",
+        "    tally(part, agent, probe_of(msg_id, number, parking.hand), good=True)",
+        "    probe_of(msg_id, number, parking.hand)",
     ),
     _memory("hand, of park", "parked", "or leg.hand != parking.hand or leg.agent", "or leg.agent"),
     _memory(

@@ -20,6 +20,8 @@
 -- INCLUDE standing
 -- INCLUDE closing
 -- INCLUDE fencing
+-- INCLUDE health
+-- INCLUDE circuits
 -- INCLUDE giving_back
 -- INCLUDE guarding
 -- INCLUDE filling
@@ -42,7 +44,9 @@ if not ((L.st == 'running' and mine) or L.st == 'queued') then return L.qh == h 
 catch_up(r, L, instance)
 local e, kept = bytes(r, L)
 if now >= ends(r, L) or not e then
-  if e then lapse(r, l, L, 'expired', 'timeout.total', 'it asked after the total time')
+  if e then
+    cut_off(r, l, L)
+    lapse(r, l, L, 'expired', 'timeout.total', 'it asked after the total time')
   else lapse(r, l, L, 'expired', 'backend.unavailable', 'the bytes of the message were lost with its inbox entry') end
   save(r)
   return 'stale'
@@ -62,7 +66,7 @@ if kept then call('PEXPIREAT', P .. 'env:' .. m, expires(r.head), 'GT') else kee
 touch(r, l)
 arm(r, L, L.ta)
 save(r)
-if line(r) then call('PEXPIREAT', line(r), expires(r.head), 'GT') end -- whoever stands first in it stays so
+tally(agent, name_of(m, l, h), true, false) -- whoever asks is well
 for i = 9, #ARGV do outlive(P .. 'once:' .. m .. ':' .. ARGV[i], r) end
 for _, box in ipairs(r.head.rt or {}) do post(box, 'n', question(r, l, L)) end
 return 'done'

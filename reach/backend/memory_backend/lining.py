@@ -74,14 +74,6 @@ def leave(part: Partition, msg_id: str, record: MessageRecord) -> None:
         _release(part, front(part, record))
 
 
-def prolong(part: Partition, record: MessageRecord) -> None:
-    """Whoever stands first in it stays so, however long it is parked: the line lives as long as the record."""
-    key = _key(part, record)
-    expires_at_ms = part.store.expires_at_ms(key) if has_line(record) else None
-    if expires_at_ms is not None:
-        part.store.expire_at(key, max(expires_at_ms, part.expires_at_ms(record.head)))
-
-
 def mend(part: Partition, msg_id: str, record: MessageRecord) -> bool:
     """Put an open one back that the line has lost. Whether it may ask for a decision.
 

@@ -8,12 +8,13 @@ from reach.backend.memory_backend.asking import question
 from reach.backend.memory_backend.closing import lapse_leg, measure, quoted
 from reach.backend.memory_backend.fencing import catch_up, discard_own
 from reach.backend.memory_backend.guarding import outlive
-from reach.backend.memory_backend.lining import prolong
+from reach.backend.memory_backend.health import cut_off, tally
 from reach.backend.memory_backend.partition import Partition
 from reach.backend.memory_backend.placing import post_routed
 from reach.backend.memory_backend.sharing import unshare
 from reach.backend.memory_backend.store import MessageRecord
 from reach.backend.steps import AnswerVerdict, Parking, SettleVerdict
+from reach.envelope.circuit import probe_of
 from reach.envelope.ledger import Given, Leg, LegState, ends_at_ms
 from reach.errors import ScriptFailed
 
@@ -39,6 +40,8 @@ def park(part: Partition, agent: str, parking: Parking) -> SettleVerdict:
         code, message = "timeout.total", "it asked after the total time"
         if envelope is None:
             code, message = "backend.unavailable", "the bytes of the message were lost with its inbox entry"
+        else:
+            cut_off(part, msg_id, record, number)
         lapse_leg(part, msg_id, record, number, LegState.EXPIRED, code, message)
         part.save(msg_id, record)
         return "stale"
@@ -48,7 +51,7 @@ def park(part: Partition, agent: str, parking: Parking) -> SettleVerdict:
     _keep(part, msg_id, record, envelope)
     part.arm(msg_id, record, number, record.legs[number].total_at_ms)
     part.save(msg_id, record)
-    prolong(part, record)
+    tally(part, agent, probe_of(msg_id, number, parking.hand), good=True)  # whoever asks is well
     for name in parking.guards:
         outlive(part, part.keys.once(part.number, msg_id, name), msg_id)
     for mailbox in record.head.mailboxes:
