@@ -44,7 +44,7 @@ TABLE: tuple[Row, ...] = (
         "its owner, scripts",
     ),
     Row("part", "reach:{T}:part:<msg_id>", ("stream",), True, "5 min after the end", "progress"),
-    Row("line", "reach:{T}:line:<line>", ("list",), True, "while used", "scripts"),
+    Row("line", "reach:{T}:line:<line>", ("list",), True, "as the longest record in it", "scripts"),
     Row("share", "reach:{T}:share:<agent_id>", ("hash",), True, "while used", "scripts"),
     Row("inflight", "reach:{T}:inflight", ("hash",), True, "while used", "scripts"),
     Row("session", "reach:{T}:session:<agent_id>:<order_key>", ("hash",), True, "bounded", "settle"),
