@@ -6,6 +6,7 @@ from reach.backend.keys import GROUP_AGENT
 from reach.backend.steps import Plan, Send
 from reach.envelope.circuit import OPEN_MS
 from reach.envelope.ledger import LegState
+from tests.contract.asking import park
 from tests.contract.drive import AGENT, ENVELOPE, TO_AGENT, Drive, head_of, new_id, retryable, success
 from tests.contract.failing import LONG, OPENS, ended, is_open, opened, probing, tried
 from tests.contract.places import KEYS
@@ -49,6 +50,12 @@ async def test_its_success_closes_the_circuit(drive: Drive) -> None:
     assert await drive.settle(probe, success()) == "done"
     assert [(await tried(drive)).verdict for _ in range(3)] == ["done"] * 3
     assert await drive.place.type_of(KEYS.health(0)) == "none"
+
+
+async def test_one_that_asks_its_caller_closes_the_circuit_too(drive: Drive) -> None:
+    probe = await probing(drive)
+    assert await park(drive, probe) == "done"
+    assert not await is_open(drive)
 
 
 async def test_its_failure_opens_it_for_another_30_s(drive: Drive) -> None:
