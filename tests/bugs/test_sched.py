@@ -116,9 +116,13 @@ async def test_B115_many_who_are_cut_off_ask_in_pace_and_apart_and_say_little(
         tried = [at_s - began for at_s in proxy.turned_away_s]
         said = len(lines.said)
         proxy.heal()
-        receipts = await asyncio.gather(*(reach.request("echo", n, timeout=10) for n, reach in enumerate(reaches)))
+        receipts = await asyncio.gather(
+            *(reach.request("echo", n, timeout=10 + away_s) for n, reach in enumerate(reaches))
+        )
         assert [receipt.output for receipt in receipts] == list(range(clients))
-        again = await asyncio.gather(*(reach.request("echo", n, timeout=10) for n, reach in enumerate(reaches)))
+        again = await asyncio.gather(
+            *(reach.request("echo", n, timeout=10 + away_s) for n, reach in enumerate(reaches))
+        )
         assert [receipt.output for receipt in again] == list(range(clients)), "no second stall"
         # A client has a handful of tasks that read or write; each pauses from 100 ms up to a second between two attempts.
         assert clients < len(tried) < clients * (10 + 8 * away_s)

@@ -145,6 +145,17 @@ async def test_a_count_that_was_lost_bounds_again_and_never_falls_below_nothing(
     assert await queued(drive) == {b"sender-1": b"1"}
 
 
+async def test_a_count_that_was_lost_does_not_fall_below_nothing_beside_another(drive: Drive) -> None:
+    await drive.sent()
+    await drive.sent()
+    await drive.place.delete(SHARE)
+    await drive.sent(sender="sender-2")
+    await drive.take(free=2)
+    assert await queued(drive) == {b"sender-2": b"1"}
+    await drive.sent()
+    assert await queued(drive) == {b"sender-1": b"1", b"sender-2": b"1"}
+
+
 async def test_a_count_of_another_type_stops_nothing(drive: Drive) -> None:
     await drive.place.spoil(SHARE)
     await drive.sent(room_for(4))

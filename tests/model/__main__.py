@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator
 from time import monotonic
 
-from tests.model import circuit, conversation, lease_clock, lines, once_guard, requeue
+from tests.model import bounds, circuit, conversation, lease_clock, lines, once_guard, requeue
 from tests.model.explorer import Report, explore
 from tests.model.guards import ALL, GUARDS
 from tests.model.ledger import Ledger
@@ -53,6 +53,7 @@ def beside() -> Iterator[Report]:
     yield from (explore(lines.Lines(each)) for each in lines.SCENARIOS)
     yield from (explore(circuit.Circuit(each)) for each in circuit.SCENARIOS)
     yield from (explore(once_guard.OnceGuard(each)) for each in once_guard.SCENARIOS)
+    yield from (explore(bounds.Share()), explore(bounds.Rate()))
     yield explore(requeue.Requeue(requeue.Setting()))
 
 

@@ -1,6 +1,7 @@
 """All mutants."""
 
 from tests.mutants import (
+    bounds,
     circuits,
     conversations,
     effects,
@@ -25,4 +26,5 @@ MUTANTS: tuple[Mutant, ...] = (
     *effects.MUTANTS,
     *circuits.MUTANTS,
     *questions.MUTANTS,
+    *bounds.MUTANTS,
 )

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.model import circuit, conversation, guards, lease_clock, lines, once_guard, requeue
+from tests.model import bounds, circuit, conversation, guards, lease_clock, lines, once_guard, requeue
 from tests.mutants.mutant import Mutant
 from tests.mutants.run import Failure, Outcome, verdict_of
 from tests.mutants.table import MUTANTS
@@ -33,7 +33,7 @@ def test_no_two_have_the_same_name_or_do_the_same() -> None:
 
 
 def test_every_guard_of_the_model_is_removed_by_one() -> None:
-    models = (guards, lease_clock, conversation, circuit, lines, once_guard, requeue)
+    models = (guards, lease_clock, conversation, bounds, circuit, lines, once_guard, requeue)
     wanted = frozenset[str]().union(*(model.ALL for model in models)) - PAIR
     removed = {mutant.guard for mutant in MUTANTS}
     assert wanted - removed == set(), "guards without a mutant"

@@ -1,0 +1,89 @@
+"""Mutants of what bounds the others' room: share, open messages, rate limits."""
+
+from tests.mutants.lua_routers import lua
+from tests.mutants.memory_routers import memory
+from tests.mutants.python import python
+
+_HALF = "share::test_one_sender_fills_half_of_an_inbox_and_others_get_in"
+_TAKEN = "share::test_what_was_taken_makes_room"
+_RETURNS = "share::test_a_reader_without_take_makes_room_with_its_answer"
+_ENDED = "inflight::test_whatever_ends_a_message_makes_room"
+_FLOOR = "share::test_a_count_that_was_lost_does_not_fall_below_nothing_beside_another"
+_FOUND = "share::test_a_count_that_says_more_than_lies_there_blocks_nobody"
+_FOUND_OPEN = "inflight::test_a_count_that_says_more_than_is_open_goes"
+_ALL = "inflight::test_over_the_bound_of_all_nothing_is_written"
+_BRIM = "spend_rate::test_a_limit_that_is_lowered_holds_at_once"
+_STEPPED = "spend_rate::test_a_clock_that_steps_back_fills_nothing_and_holds_up_nobody"
+_BACK = "spend_rate::test_what_came_to_nothing_is_given_back_and_never_more"
+
+MUTANTS = (
+    lua("share", "parts/sharing.lua", "if all <= lying_with(agent) then return true end", "", _HALF),
+    lua("share, of open messages", "parts/sending.lua", "if bound then return {'full', bound} end", "", _ALL),
+    lua("counted out", "parts/offering.lua", "    unshared(r, L)\n", "", _TAKEN),
+    lua(
+        "counted out, when it comes back",
+        "parts/giving_back.lua",
+        "  unshared(r, L)\n",
+        "",
+        _RETURNS,
+    ),
+    lua("counted out, of open messages", "parts/sharing.lua", "  less(P .. 'inflight', '*')\n", "", _ENDED),
+    lua(
+        "floor",
+        "parts/sharing.lua",
+        "n < 1 then redis.pcall('HDEL'",
+        "false then redis.pcall('HDEL'",
+        _FLOOR,
+    ),
+    lua(
+        "found out",
+        "parts/sharing.lua",
+        "if all <= lying_with(agent) then return true end",
+        "if all >= 0 then return true end",
+        _FOUND,
+    ),
+    lua(
+        "found out, of open messages",
+        "parts/sharing.lua",
+        "if not why or math.max(all, own) <= (type(due) == 'number' and due or 0) then return why end",
+        "if due ~= -1 then return why end",
+        _FOUND_OPEN,
+    ),
+    lua("brim", "spend_rate.lua", "there = math.min(there + past * rate, holds)", "there = there + past * rate", _BRIM),
+    lua("stepped", "spend_rate.lua", "(wait_ms > 0 and not stepped)", "wait_ms > 0", _STEPPED),
+    lua("given back", "spend_rate.lua", "if back then left = ", "if false then left = ", _BACK),
+    memory("share", "sharing", "(max_inbox + 1) // 2:", "(max_inbox + 1) // 2 or counts:", _HALF),
+    memory("share, of open messages", "route", "    if bound:\n", "    if not bound and not part:\n", _ALL),
+    memory("counted out", "taking", "    unshare(part, record, number)\n", "", _TAKEN),
+    memory(
+        "counted out, of open messages", "sharing", "record.head.open > 1 or not", "record.head.open > 0 or not", _ENDED
+    ),
+    memory("floor", "sharing", "    if left > 0:\n", "    if left:\n", _FLOOR),
+    memory(
+        "found out", "sharing", "<= lying_with(part, agent):\n        return True", ">= 0:\n        return True", _FOUND
+    ),
+    memory(
+        "found out, of open messages",
+        "sharing",
+        "if max(everybody, own) > (",
+        "if max(everybody, own) < -(",
+        _FOUND_OPEN,
+    ),
+    memory("brim", "rating", "+ past_ms * flow, holds)", "+ past_ms * flow, 10**15)", _BRIM),
+    memory("stepped", "rating", "(wait_ms and not stepped)", "wait_ms", _STEPPED),
+    memory("given back", "rating", "left = min(x.there + x.wanted, x.holds) if back", "left = x.there if back", _BACK),
+    python(
+        "given back, by a router",
+        "delivery/rates",
+        "            if agent_id not in used:\n",
+        "            if agent_id in used:\n",
+        "unit/delivery/test_rates.py::test_a_hand_over_that_came_to_nothing_is_given_back",
+    ),
+    python(
+        "share, of an env",
+        "delivery/inflight",
+        "max_open=most, max_open_sender=mine)",
+        "max_open=0, max_open_sender=mine)",
+        "integration/test_bounds.py::test_over_what_may_be_open_it_is_refused_before_anything_is_written",
+    ),
+)
