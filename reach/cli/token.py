@@ -36,19 +36,25 @@ def token() -> None:
     multiple=True,
     help="What it may offer, `a.*` below a; again for more. Without any: anything.",
 )
+@click.option(
+    "--group", "groups", multiple=True, help="Which groups it may be in, `*` any; again for more. Without any: none."
+)
 @click.option("--expires", default="90d", show_default=True, help="How long it counts: 30m, 12h, 90d; `never`.")
 @click.option(
     "--key-file",
     type=click.Path(dir_okay=False),
     help="A file with the key; without it the first key of REACH_TOKEN_KEYS.",
 )
-def issue_(env: str, agent_id: str, capabilities: tuple[str, ...], expires: str, key_file: str | None) -> int:
+def issue_(
+    env: str, agent_id: str, capabilities: tuple[str, ...], groups: tuple[str, ...], expires: str, key_file: str | None
+) -> int:
     """Print a token. The workers of the env need the same key in REACH_TOKEN_KEYS; it demands tokens with `require_token` in its meta."""
     age_ms = _age_ms(expires)
     claims = Claims(
         env=env,
         agent_id=agent_id,
         capabilities=capabilities or ("*",),
+        groups=groups,
         expires_at_ms=SystemClock().wall_ms() + age_ms if age_ms else 0,
     )
     edge.data(issue(_key(key_file), claims))
@@ -64,7 +70,7 @@ def show(text: str) -> int:
         edge.say("reach: that is no token")
         return edge.FAILED
     told = {"env": claims.env, "agent_id": claims.agent_id, "capabilities": claims.capabilities}
-    edge.data(edge.as_json({**told, "expires_at_ms": claims.expires_at_ms or None}))
+    edge.data(edge.as_json({**told, "groups": claims.groups, "expires_at_ms": claims.expires_at_ms or None}))
     return edge.OK
 
 

@@ -28,12 +28,14 @@ class Claims(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         env: The only env in which it counts.
         agent_id: The agent; with a `*` at the end every agent whose id begins so.
         capabilities: What it may offer; `a.*` is anything below a, `*` anything.
+        groups: Which groups it may be in; `*` any.
         expires_at_ms: Unix ms by the clock of Redis; 0: never.
     """
 
     env: str
     agent_id: str
     capabilities: tuple[str, ...] = (ANY,)
+    groups: tuple[str, ...] = ()
     expires_at_ms: int = 0
 
 
@@ -90,17 +92,28 @@ def check(claims: Claims, wanted: Registration, *, env: str, now_ms: int) -> Non
     Raises:
         RegistrationRefused: `registration.bad_token`, with what they do not allow.
     """
+    check_agent(claims, wanted.agent_id, env=env, now_ms=now_ms)
+    for what, allowed, names in (
+        ("capabilities", claims.capabilities, {one.name for one in wanted.capabilities}),
+        ("groups", claims.groups, set(wanted.groups)),
+    ):
+        beyond = sorted(name for name in names if not any(_covers(may, name) for may in allowed))[:20]
+        if beyond:
+            raise _refused(f"it does not allow the {what} {', '.join(beyond)}", **{what: beyond})
+
+
+def check_agent(claims: Claims, agent_id: str, *, env: str, now_ms: int) -> None:
+    """Whether the claims allow to be this agent, here and now.
+
+    Raises:
+        RegistrationRefused: `registration.bad_token`, with what they do not allow.
+    """
     if claims.env != env:
         raise _refused(f"it is for env {claims.env}, this is {env}")
     if claims.expires_at_ms and now_ms >= claims.expires_at_ms:
         raise _refused(f"it expired {(now_ms - claims.expires_at_ms) // 1000} s ago")
-    if not _covers(claims.agent_id, wanted.agent_id):
-        raise _refused(f"it is for agent {claims.agent_id}, not {wanted.agent_id}")
-    beyond = sorted(
-        {one.name for one in wanted.capabilities if not any(_covers(may, one.name) for may in claims.capabilities)}
-    )
-    if beyond:
-        raise _refused(f"it does not allow {', '.join(beyond[:20])}", capabilities=beyond[:20])
+    if not _covers(claims.agent_id, agent_id):
+        raise _refused(f"it is for agent {claims.agent_id}, not {agent_id[:128]}")
 
 
 def _covers(allowed: str, name: str) -> bool:
@@ -119,6 +132,11 @@ def _problems(claims: Claims) -> Sequence[str]:
         f"capabilities: {name[:128]!r} is no capability"
         for name in claims.capabilities
         if name != ANY and not ids.is_token(name.removesuffix(".*"))
+    ]
+    found += [
+        f"groups: {name[:128]!r} is no group, nor the beginning of one with a * behind it"
+        for name in claims.groups
+        if name != ANY and not ids.is_name(name.removesuffix(ANY))
     ]
     if claims.expires_at_ms < 0:
         found.append("expires_at_ms: below 0")

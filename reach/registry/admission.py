@@ -21,17 +21,29 @@ class Admission:
             RegistrationRefused: `registration.missing_token`, `registration.bad_token`.
             BackendError: It cannot be asked what the env wants.
         """
+        claims = await self._claims(wanted.token)
+        if claims is not None:
+            token.check(claims, wanted, env=self._env, now_ms=await now_ms())
+
+    async def check_agent(self, agent_id: str, shown: str | None, now_ms: Callable[[], Awaitable[int]]) -> None:
+        """Whether who shows this may speak for an agent that is in already. Raises as `check`."""
+        claims = await self._claims(shown)
+        if claims is not None:
+            token.check_agent(claims, agent_id, env=self._env, now_ms=await now_ms())
+
+    async def _claims(self, shown: str | None) -> token.Claims | None:
+        """What it claims by a key of the env; None: nobody looks at tokens here."""
         demanded = await self._demanded()
-        if wanted.token is None:
+        if shown is None:
             if demanded:
                 raise RegistrationRefused(f"env {self._env} demands a token", code="registration.missing_token")
-            return
+            return None
         if self._keys:
-            claims = token.read(wanted.token, self._keys)
-            token.check(claims, wanted, env=self._env, now_ms=await now_ms())
-        elif demanded:
+            return token.read(shown, self._keys)
+        if demanded:
             text = "the worker that registers has no key to judge tokens by: set REACH_TOKEN_KEYS"
             raise RegistrationRefused(text, code="registration.bad_token")
+        return None
 
 
 async def _never() -> bool:

@@ -53,6 +53,10 @@ class _Capabilities(_Named, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     token: msgspec.Raw = msgspec.Raw()
 
 
+class _Leave(_Named, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    token: str | None = None
+
+
 class _Cancel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`source` as in the envelope, or just the sender's name."""
 
@@ -140,7 +144,7 @@ class Registrar:
         if entry.op == "capabilities":
             return await self._change(records.control_fields(entry, _Capabilities))
         if entry.op == "leave":
-            return await self._leave(records.control_fields(entry, _Named))
+            return await self._leave(records.control_fields(entry, _Leave))
         return await self._cancel(records.control_fields(entry, _Cancel))
 
     # ---------------------------------------------------------------- register
@@ -210,11 +214,12 @@ class Registrar:
         return await self._register(records.read_registration(fields, env=self._backend.env), "done")
 
     # ---------------------------------------------------------------- leave, cancel
-    async def _leave(self, asked: _Named) -> Notice:
+    async def _leave(self, asked: _Leave) -> Notice:
         """Forget an instance, and with the last one the agent. What it still holds is left to the reaper."""
         fields: dict[str, Any] = {"op": "leave", "agent_id": asked.agent_id, "instance_id": asked.instance_id}
         if not (ids.is_name(asked.agent_id) and ids.is_name(asked.instance_id)):
             raise RegistrationRefused("agent_id or instance_id is no name", code="registration.bad_field")
+        await self._admission.check_agent(asked.agent_id, asked.token, self._backend.now_ms)
         fields["last"] = await self._backend.leave(asked.agent_id, asked.instance_id)
         if fields["last"]:
             # Read again: another instance may have registered since, and needs its inboxes.

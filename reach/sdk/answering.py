@@ -138,18 +138,20 @@ class Answering:
         """The same for a message that nobody waits for here. Raises as `Reach.answer`."""
         data = written("the answer", value)
         own = partition_of(msg_id, None, self._backend.partitions)
-        # With an order_key it lies in another partition, and who asks by its id alone does not know that.
+        why = "unknown"
+        # With an order_key it lies in another partition, which the id alone does not say; and a stranger's may have the same id.
         for partition in sorted(range(self._backend.partitions), key=lambda each: each != own):
             record = await self._backend.inspect(partition, msg_id)
             if record is None or record.head.tombstones:
                 continue
             if record.head.sender != sender:
-                raise _refused("denied", msg_id)
+                why = "denied"
+                continue
             asked = {n: each.hand for n, each in record.legs.items() if each.state is LegState.PARKED}
             number = which(asked, leg, msg_id)
             await self.tell(partition, msg_id, sender, number, asked[number], data)
             return
-        raise _refused("unknown", msg_id)
+        raise _refused(why, msg_id)
 
     async def tell(self, partition: int, msg_id: str, sender: str, leg: int, hand: str, data: bytes) -> None:
         """Answer one question; where the outcome is unknown, once more.

@@ -119,6 +119,8 @@ class Membership:
             "agent_id": self.registration.agent_id,
             "instance_id": self.registration.instance_id,
         }
+        if self.registration.token is not None:
+            names["token"] = self.registration.token
         entry = self._entry("leave", names)
         loop = asyncio.get_running_loop()
         try:

@@ -57,7 +57,7 @@ def test_a_token_is_read_and_bad_wishes_are_told(tmp_path: Path) -> None:
         "token", "issue", "--agent-id", "a", "--capability", "x.*", "--expires", "never", "--key-file", str(path)
     )
     claims = json.loads(reach("token", "show", token.stdout.decode().strip()).stdout)
-    assert claims == {"env": "dev", "agent_id": "a", "capabilities": ["x.*"], "expires_at_ms": None}
+    assert claims == {"env": "dev", "agent_id": "a", "capabilities": ["x.*"], "groups": [], "expires_at_ms": None}
     assert reach("token", "show", "nonsense").returncode == 1
     assert reach("token", "issue", "--agent-id", "a", REACH_TOKEN_KEYS="").returncode == 78
     assert reach("token", "issue", "--agent-id", "a", REACH_TOKEN_KEYS="short").returncode == 78

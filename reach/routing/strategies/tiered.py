@@ -22,7 +22,7 @@ def select(candidates: Sequence[Agent], message: Message, view: View, memory: Me
     tiers = [str(tier) for tier in view.policy.tiers] or sorted(by_tier)
     wanted = _turn(message, tiers, view, memory)
     start = tiers.index(wanted) if wanted in tiers else 0
-    order = [*tiers[start:], *tiers[:start], *sorted(by_tier)]
+    order = [wanted, *tiers[start:], *tiers[:start], *sorted(by_tier)]
     among = next(by_tier[tier] for tier in order if tier in by_tier)
     return Picked(score.select(among, message, view, memory, rng).chosen)
 

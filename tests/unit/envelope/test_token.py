@@ -1,5 +1,6 @@
 """Registration tokens: what they allow, and that nothing else passes for one."""
 
+import msgspec
 import pytest
 
 from reach.envelope.registration import Capability, Registration
@@ -47,6 +48,14 @@ def test_anything_for_ever() -> None:
     check(Claims(env="dev", agent_id="*"), declared("x", "y.z"), env="dev", now_ms=1 << 60)
 
 
+def test_groups_are_allowed_by_name() -> None:
+    member = msgspec.structs.replace(declared(), groups=("billing", "admins"))
+    assert "groups admins, billing" in refusal(CLAIMS, member)
+    assert "groups admins" in refusal(msgspec.structs.replace(CLAIMS, groups=("bill*",)), member)
+    for groups in (("*",), ("billing", "admins")):
+        check(msgspec.structs.replace(CLAIMS, groups=groups), member, env="prod", now_ms=0)
+
+
 def _changed(token: str) -> list[str]:
     form, claims, signature = token.split(".")
     forged = issue(OTHER, Claims(env="prod", agent_id="*")).split(".")[1]
@@ -88,10 +97,10 @@ def test_claims_that_cannot_be_read_are_refused_although_they_are_signed() -> No
 
 
 def test_what_cannot_be_issued_says_all_that_is_wrong() -> None:
-    bad = Claims(env="Prod", agent_id="a b", capabilities=("A", "*"), expires_at_ms=-1)
+    bad = Claims(env="Prod", agent_id="a b", capabilities=("A", "*"), groups=("a b",), expires_at_ms=-1)
     with pytest.raises(ConfigError) as caught:
         issue("short", bad)
-    assert len(caught.value.details["problems"]) == 5
+    assert len(caught.value.details["problems"]) == 6
     for claims in (Claims(env="dev", agent_id=""), Claims(env="dev", agent_id="a", capabilities=())):
         with pytest.raises(ConfigError):
             issue(KEY, claims)

@@ -68,3 +68,14 @@ async def test_capabilities_that_come_later_need_the_token_as_well() -> None:
     assert (await place.ask({**change, "token": GOOD}))["notice"] == "done"
     more = {**change, "capabilities": [*WORK, {"name": "more"}], "token": GOOD}
     assert (await place.ask(more))["code"] == "registration.bad_token"
+
+
+async def test_nobody_takes_leave_for_another() -> None:
+    place = gated(demanded=True)
+    assert await code(place, token=GOOD) == "registered"
+    leave: dict[str, Any] = {"op": "leave", "agent_id": "a", "instance_id": "i1"}
+    assert (await place.ask(leave))["code"] == "registration.missing_token"
+    other = issue(KEY, Claims(env="dev", agent_id="b"))
+    assert (await place.ask({**leave, "token": other}))["code"] == "registration.bad_token"
+    assert (await place.ask({**leave, "token": GOOD}))["notice"] == "done"
+    assert (await place.backend.registration("a"))[0] is None

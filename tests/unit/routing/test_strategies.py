@@ -335,6 +335,14 @@ def test_a_message_that_needs_a_tier_goes_there() -> None:
     assert {agent.declared.tier for agent in chosen} == {"large"}
 
 
+def test_a_tier_that_the_policy_does_not_name_is_found_all_the_same() -> None:
+    candidates, seen, memory = tiers("small", "gpu"), tier_view({}, "small", "big"), Memory()
+    chosen = [
+        STRATEGIES["tiered"](candidates, message(tier="gpu"), seen, memory, Random(1)).chosen[0] for _ in range(5)
+    ]
+    assert {agent.declared.tier for agent in chosen} == {"gpu"}
+
+
 def test_where_nobody_of_the_tier_fits_the_next_one_stands_in() -> None:
     seen, memory = tier_view({}, "small", "medium", "large"), Memory()
     for there, wanted, found in (("large", "small", "large"), ("small", "large", "small"), (None, "small", "None")):

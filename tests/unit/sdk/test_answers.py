@@ -6,6 +6,10 @@ from typing import Any
 import pytest
 
 from reach import AnswerRefused, Context, Progress
+from reach.backend.keys import KeySpace
+from reach.envelope.codec import encode
+from reach.envelope.message import Envelope, Source, Target
+from reach.envelope.rules import business_msg_id, partition_of, sender_of
 from reach.errors import BackendUnavailable
 from reach.sdk.client import Reach
 from reach.testing import TestReach
@@ -328,3 +332,25 @@ async def test_by_its_id() -> None:
         with pytest.raises(AnswerRefused) as refused:
             await bus.reach.answer(handle.msg_id, YES, leg=3)
         assert refused.value.code == "answer.not_asked"
+
+
+async def test_a_stranger_who_has_the_same_id_in_another_partition_is_passed_by() -> None:
+    bus = TestReach(refunds(Desk()))
+    bus.store.make_hash(KeySpace("dev").meta())["partitions"] = b"2"
+    async with bus:
+        msg_id = business_msg_id("dev", sender_of(bus.reach.origin.source), "order-9")
+        own = partition_of(msg_id, None, 2)
+        elsewhere = next(f"k{n}" for n in range(20) if partition_of(msg_id, f"k{n}", 2) != own)
+        handle = await asked(bus, key="order-9", order_key=elsewhere)
+        assert handle.msg_id == msg_id
+        strange = Envelope(
+            msg_id=msg_id,
+            type="event",
+            timestamp=0,
+            source=Source(agent_id="x"),
+            target=Target(pattern="agent_id:none"),
+        )
+        await bus.reach.backend.submit(own, "normal", encode(strange))
+        await bus.settle()
+        await bus.reach.answer(msg_id, YES)
+        assert (await handle.receipt()).output == "paid"
