@@ -219,6 +219,10 @@ class CrashWorld:
         """The client's."""
         return self.clients["client"].mailbox_id
 
+    async def allow(self, name: str, most: int) -> None:
+        """Set a number in `meta`."""
+        await self._eye.set_meta("meta", name, str(most).encode())
+
     async def knows(self, agent_id: str) -> bool:
         """Whether an agent is registered."""
         return await self.registered(agent_id) is not None

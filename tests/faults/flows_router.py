@@ -38,6 +38,20 @@ async def over_the_rate_limit(world: CrashWorld) -> None:
     await answered(world)
 
 
+async def one_open(world: CrashWorld) -> None:
+    """Only one message may be open."""
+    await world.allow("max_inflight", 1)
+    await everybody(world)
+
+
+@flow("router a1", before=one_open)
+async def one_after_the_other(world: CrashWorld) -> None:
+    """Whoever dies in between, what has ended counts no more: the next one is let in."""
+    for _ in range(2):
+        world.ask({"do": "ok"})
+        await answered(world)
+
+
 @flow("router a1", "handler.error agent.lost", before=everybody, dead_letters=1)
 async def attempts_run_out(world: CrashWorld) -> None:
     """One dead letter, however often the step that writes it is repeated."""
