@@ -49,7 +49,7 @@ SHAPES: Final[dict[str, Shape]] = {
     "message.delivered": Shape(f"process {REPLY}", SpanKind.CONSUMER, "process", REPLY),
 }
 SCOPE: Final = InstrumentationScope("reach", schema_url="https://opentelemetry.io/schemas/1.44.0")
-GOOD_CODES: Final = frozenset({"", "ok"})
+GOOD_CODES: Final = frozenset({"", "ok", "input_required"})  # a run that asks has not failed
 
 
 class EventSource(Protocol):

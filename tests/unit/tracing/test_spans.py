@@ -133,6 +133,11 @@ async def test_what_is_not_sampled_is_skipped_unless_it_failed() -> None:
     assert (failed["route.failed"].attributes or {})["error.type"] == "route.not_found"
 
 
+async def test_a_run_that_asks_has_not_failed() -> None:
+    spans = await spans_of(await recorded(SENDER, "agent.completed", code="input_required"))
+    assert next(iter(spans.values())).status.status_code is StatusCode.UNSET
+
+
 async def test_junk_in_events_stops_nothing() -> None:
     events = await recorded(SENDER, "route.sent")
     good = events.stored[0].pop()[1]
