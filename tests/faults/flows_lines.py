@@ -13,13 +13,16 @@ async def in_turn(world: CrashWorld) -> None:
     order = list(world.history.accepted)
     handed = [order.index(msg_id) for msg_id in world.history.handed]
     assert handed == sorted(handed), handed
+    told = {code for call in world.calls for code in call.codes}
+    assert told <= {"ok", "handler.rejected"}, told
     assert [key for key in await world.place.keys() if "}:line:" in key] == []
 
 
 async def _send(world: CrashWorld, *what: str) -> object:
-    """One after the other, each when the one before has its place; then wait for all."""
+    """One after the other, each when the one before has its place, and all while the first runs; then wait for all."""
     reach = world.clients["client"]
-    handles = [await reach.send("capability:work", {"do": do}, order_key="k", **PATIENT) for do in what]  # type: ignore[arg-type]
+    bodies = [{"do": "sleep", "ms": 300}, *({"do": do} for do in what)]
+    handles = [await reach.send("capability:work", body, order_key="k", **PATIENT) for body in bodies]  # type: ignore[arg-type]
     return Receipts([await handle.receipt() for handle in handles])
 
 
@@ -30,7 +33,7 @@ def send(world: CrashWorld, *what: str) -> None:
 
 @flow("client router a1 a2", before=two_agents, after=in_turn)
 async def a_line(world: CrashWorld) -> None:
-    send(world, "ok", "ok", "ok")
+    send(world, "ok", "ok")
     await answered(world)
 
 
@@ -41,7 +44,7 @@ async def a_line_with_a_retry(world: CrashWorld) -> None:
     await answered(world)
 
 
-@flow("router a1", "handler.rejected ok", before=everybody, after=in_turn)
+@flow("router a1", "ok handler.rejected", before=everybody, after=in_turn)
 async def a_line_whose_first_is_rejected(world: CrashWorld) -> None:
     send(world, "reject", "ok")
     await answered(world)
