@@ -50,6 +50,7 @@ VALUES = {
     "drain_ms": "2.5",
     "log_format": "console",
     "log_level": "error",
+    "token_keys": "0123456789abcdef0123456789abcdef,another-key-of-thirty-two-chars-x",
 }
 
 
