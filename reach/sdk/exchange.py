@@ -22,7 +22,7 @@ from reach.errors import BackendDenied, BackendError, BackendFull, BackendUnavai
 from reach.log import PacedLog, event_log
 from reach.sdk.answering import Answering
 from reach.sdk.caller_trail import CallerTrail
-from reach.sdk.giving_up import GivingUp
+from reach.sdk.giving_up import LATE_MS, GivingUp
 from reach.sdk.mailbox import Keeper, Mailbox, Reader
 from reach.sdk.pending import Pending, next_round
 from reach.service import Service, Supervisor, Tasks, pause_ms
@@ -273,7 +273,7 @@ class Exchange:
     def _end_late(self, pending: Pending) -> None:
         after_ms = self.clock.monotonic_ms() - pending.started_at_ms
         if pending.sent:
-            self.giving_up.begin(pending)
+            self.giving_up.begin(pending, after_ms=LATE_MS)
         more: dict[str, Any] = {"state": LegState.PARKED.value} if pending.questions else {}
         text = "no receipt within the caller's total"
         if pending.goes_on and not pending.owned:

@@ -17,6 +17,10 @@ log = event_log("reach.client")
 LEAST_MS = 2_000
 #: so long a client that closes waits for it, in real time: what is waited for is a socket
 CLOSE_S = 1.0
+#: so many at once, however many are given up together: the connections are for those who wait
+AT_ONCE = 8
+#: of a total that is over: first the callers hear of it, who are many where Redis is away
+LATE_MS = 100
 
 
 class GivingUp:
@@ -30,27 +34,31 @@ class GivingUp:
         self._backend, self._clock, self._rng, self._trail = backend, clock, rng, trail
         self._log = PacedLog(log, clock)
         self._tasks = Tasks()
+        self._gate = asyncio.Semaphore(AT_ONCE)
         self._forsaken = False
 
     def __len__(self) -> int:
         """How many are under way."""
         return len(self._tasks)
 
-    def begin(self, pending: Pending) -> None:
+    def begin(self, pending: Pending, *, after_ms: int = 0) -> None:
         """Nobody waits for it any more. One whose send is on its way meets a tombstone. Twice is once."""
         if self._forsaken or not pending.owned or pending.given_up or pending.done.done():
             return
         pending.given_up = True
-        self._tasks.start(self._cancel(pending), f"cancel {pending.msg_id}")
+        self._tasks.start(self._cancel(pending, after_ms), f"cancel {pending.msg_id}")
 
-    async def _cancel(self, pending: Pending) -> None:
+    async def _cancel(self, pending: Pending, after_ms: int) -> None:
         left_ms = max(pending.deadline_at_ms - self._clock.monotonic_ms(), LEAST_MS)
         end_ms, legs, failures = self._clock.monotonic_ms() + left_ms, pending.open_legs, 0
+        if after_ms:
+            await self._clock.sleep(after_ms)
         while True:
             try:
-                result = await self._backend.cancel(
-                    pending.partition, pending.msg_id, pending.sender, pending.round, left_ms
-                )
+                async with self._gate:
+                    result = await self._backend.cancel(
+                        pending.partition, pending.msg_id, pending.sender, pending.round, left_ms
+                    )
             except BackendError as error:
                 failures += 1
                 wait_ms = pause_ms(failures, self._rng)
