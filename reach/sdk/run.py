@@ -51,10 +51,14 @@ class Run:
     def cancel(self) -> None:
         """Cancel the handler, and what it has asked for: nobody wants its result any more."""
         self.given_up = True
-        if self.context is not None:
-            self.context.give_up()
+        self.give_up_children()
         if self.task is not None:
             self.task.cancel()
+
+    def give_up_children(self) -> None:
+        """Cancel what the handler has asked for and still waits for: the run ends without a success, and the next one asks anew."""
+        if self.context is not None:
+            self.context.give_up()
 
     def close(self) -> None:
         """Take the timers back."""

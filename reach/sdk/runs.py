@@ -187,8 +187,12 @@ class Runs:
             if run.claim():
                 run.close()
                 if isinstance(outcome, Parked):
+                    run.give_up_children()
                     await self._park(run, outcome)
                 else:
+                    # Else each retry would add its own to what still works for this run.
+                    if outcome[0].status != "success":
+                        run.give_up_children()
                     await self._settle(taken, *outcome, run)
         finally:
             run.close()
@@ -288,8 +292,6 @@ class Runs:
         """Give the message up until it is answered. Its guards are named, since they must outlive the question."""
         taken = run.taken
         self._settling += 1
-        if run.context is not None:
-            run.context.give_up()
         try:
             parking = Parking(
                 taken.msg_id,

@@ -3,9 +3,12 @@
 import asyncio
 import itertools
 import threading
+from collections.abc import Callable
 from typing import Any
 
-from reach import Agent, Context, Retry
+import pytest
+
+from reach import Agent, Context, Reject, Retry
 from reach.errors import BackendUnavailable
 from reach.testing import TestReach
 from tests.unit.sdk.hanging import Agents, codes
@@ -205,20 +208,67 @@ async def test_a_handler_in_a_thread_sees_that_it_is_cancelled() -> None:
         assert (await handle.receipt(0)).code == "cancelled"
 
 
-async def test_a_run_that_ends_leaves_alone_what_it_did_not_wait_for() -> None:
+async def test_a_run_that_succeeds_leaves_alone_what_it_did_not_wait_for() -> None:
     async def parent(body: Any, ctx: Context) -> str:
         ctx.gather(["worker"], "x")
-        if body == "retry":
-            raise Retry
         return "done"
 
     agents = Agents(parent)
     async with TestReach(agents.parent, agents.worker) as bus:
-        for body in ("done", "retry"):
-            await bus.send("parent", body, max_attempts=1)
+        await bus.send("parent")
         await bus.advance(1)
-        assert agents.began == ["x", "x"]
+        assert agents.began == ["x"]
         assert agents.cancelled == []
+
+
+def _raise(error: BaseException) -> None:
+    raise error
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        lambda: _raise(ValueError("no")),
+        lambda: _raise(Retry(after=20)),
+        lambda: _raise(Reject("no")),
+        lambda: _raise(asyncio.CancelledError()),
+        object,  # what cannot travel
+    ],
+    ids=["error", "retry", "reject", "cancelled by itself", "no result"],
+)
+async def test_a_run_that_ends_without_a_success_gives_up_what_it_has_asked_for(end: Callable[[], object]) -> None:
+    async def parent(body: Any, ctx: Context) -> object:
+        ctx.gather(["worker"], "x")
+        await asyncio.sleep(0)
+        await ctx.alive()
+        return end()
+
+    agents = Agents(parent)
+    async with TestReach(agents.parent, agents.worker) as bus:
+        await bus.send("parent", max_attempts=1)
+        await bus.advance(1)
+        assert agents.began in ([], ["x"])  # it may have been cancelled before anybody took it
+        assert agents.cancelled == agents.began
+        assert set((await codes(bus)).values()) > {"cancelled"}
+
+
+async def test_runs_of_one_message_never_have_children_side_by_side() -> None:
+    async def parent(body: Any, ctx: Context) -> None:
+        await asyncio.gather(ctx.ask("worker", ctx.attempt, timeout=100), ctx.ask("bad"))
+
+    agents, bad = Agents(parent), Agent("bad")
+
+    @bad.capability("fail")
+    async def fail(body: Any) -> None:
+        raise Reject("no")
+
+    async with TestReach(agents.parent, agents.worker, bad) as bus:
+        handle = await bus.send("parent", max_attempts=3, timeout=100)
+        await bus.advance(0.5)
+        assert (agents.began, agents.cancelled) == ([1], [1])
+        await bus.advance(10)
+        assert (agents.began, agents.cancelled) == ([1, 2, 3], [1, 2, 3])
+        assert (await handle.receipt(0)).code == "handler.error"
 
 
 async def test_a_run_that_ends_while_redis_is_away_cancels_its_children_later() -> None:
