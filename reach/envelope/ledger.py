@@ -117,11 +117,12 @@ class Best(
     duration_ms: int
 
 
-class Given(msgspec.Struct, frozen=True, rename={"prompt": "p", "value": "v"}):
+class Given(msgspec.Struct, frozen=True, rename={"prompt": "p", "value": "v", "agent": "a"}):
     """The answer to a question."""
 
     prompt: str  # SHA-1 of what was asked, in hex
     value: str  # JSON
+    agent: str = ""  # who has asked
 
 
 class Leg(

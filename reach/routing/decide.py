@@ -84,6 +84,7 @@ def decide(
         settling_until_ms=by.index.settling_until_ms,
         policy=policy,
         tried=tried,
+        answered=_asker(leg, elsewhere=retry.elsewhere),
         unfit=unfit or {},
         limited=limited or {},
         circuits=by.index.circuits,
@@ -133,6 +134,14 @@ def _one(message: Message, leg: Leg | None, by: Chooser, view: View, *, elsewher
     picked = STRATEGIES[strategy](fits, message, view, by.memory, by.rng)
     agent_id = picked.chosen[0].agent_id
     return _choice([Deliver(agent_id)], _terms(message, by), picked.chosen, _why(strategy, sifted, fits, picked))
+
+
+def _asker(leg: Leg | None, *, elsewhere: bool) -> str:
+    """Whose question was answered last, unless the leg is barred from there: then the answers draw it nowhere."""
+    agent = leg.answers[-1].agent if leg is not None and leg.answers else ""
+    if leg is None or (elsewhere and agent in leg.tried) or (leg.best is not None and leg.best.agent == agent):
+        return ""
+    return agent
 
 
 def _fan_out(message: Message, by: Chooser, view: View) -> Choice:

@@ -29,6 +29,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         alive_since_ms: Who has not beaten since then is suspect.
         tried: The agents that this leg has already been with.
+        answered: The agent whose question was answered last in this leg; "" = it has no answers, or is not to go there.
         unfit: Agents whose inbox `route` has just found full or gone.
         limited: Agents over their rate limit, and in how many ms they may have this message.
         settling_until_ms: Until then agents are coming back after the registry was lost; 0 = nothing was lost.
@@ -40,6 +41,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     settling_until_ms: int = 0
     policy: RoutePolicy = RoutePolicy()
     tried: frozenset[str] = frozenset()
+    answered: str = ""
     unfit: Mapping[str, Unfit] = {}
     limited: Mapping[str, int] = {}
     circuits: Mapping[str, Mapping[int, OpenCircuit]] = {}
@@ -163,6 +165,11 @@ FILTERS = MEANT + ABLE
 
 
 # ---------------------------------------------------------------- preferences: they refuse only when somebody else is left
+def asker(agent: Agent, _: Message, view: View) -> str | None:
+    """Has asked what was answered: another one may ask other things, and somebody would have to answer anew."""
+    return f"the answers are to {view.answered}" if view.answered and agent.agent_id != view.answered else None
+
+
 def fresh(agent: Agent, _: Message, view: View) -> str | None:
     """Has not had this leg before."""
     return "has already tried it" if agent.agent_id in view.tried else None
@@ -176,6 +183,7 @@ def near(agent: Agent, message: Message, view: View) -> str | None:
 
 
 PREFERENCES: tuple[tuple[str, Preference], ...] = (
+    ("answered", asker),
     ("tried", fresh),
     ("zone", near),
 )

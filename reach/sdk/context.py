@@ -66,7 +66,7 @@ class Context(Sending):
         self.hold_until = hold_until
         self._once = once
         self._children: weakref.WeakSet[Pending] = weakref.WeakSet()
-        self._questions = Questions(taken.answers)
+        self._questions = Questions(taken.answers, agent_id)
         self.msg_id: str = envelope.msg_id
         self.key: str = envelope.task
         self.attempt: int = taken.attempt
@@ -169,7 +169,8 @@ class Context(Sending):
         done again after each answer: effects belong under `ctx.once`, and what was worked out may be saved as `state`.
 
         Several questions may follow one another: the n-th call is given the n-th answer, also in a retry. Each has to be the same question
-        as in the run before.
+        as in the run before. The message comes back to the agent that asked while that can take it; another agent is given the answers to
+        questions that it asks as well, and what else it asks is asked anew.
 
         What ends the run is a private BaseException, raised from here: `except Exception` does not stop it, `finally` and `async with` run.
         A handler that swallows it has asked nothing, and is answered by what it returns.
@@ -206,7 +207,7 @@ class Context(Sending):
             self._children.add(pending)
 
     def give_up(self) -> None:
-        """The run is over without a result: what it asked for and still waits for is cancelled. What is asked for after this is not."""
+        """The run is over without a success: what it asked for and still waits for is cancelled. What is asked for after this is not."""
         for pending in tuple(self._children):
             self._origin.exchange.giving_up.begin(pending)
 

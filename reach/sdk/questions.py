@@ -23,6 +23,7 @@ class Parked(BaseException):
 class _Given(msgspec.Struct):
     prompt: str
     value: msgspec.Raw
+    agent: str = ""  # "": nobody has kept whose question it was, so it is held for one's own
 
 
 class _Answers(msgspec.Struct):
@@ -33,11 +34,12 @@ class _Answers(msgspec.Struct):
 class Questions:
     """What one run asks, in order, and what the message was answered before."""
 
-    def __init__(self, answers: bytes) -> None:
-        """`answers`: as `take` gave them."""
+    def __init__(self, answers: bytes, agent_id: str) -> None:
+        """`answers`: as `take` gave them. `agent_id`: whose run it is."""
         self._stored = answers
+        self._agent_id = agent_id
         self._read: _Answers | None = None
-        self._asked = 0
+        self._passed = 0  # answers that were given out, or were to somebody else
 
     @property
     def state(self) -> Any:
@@ -56,10 +58,15 @@ class Questions:
         open_ms = maybe_ms(timeout, "timeout") or 0
         asked, saved = written("the prompt", prompt), written("the state", state) if state is not None else b""
         given = self._known.answers
-        number, self._asked = self._asked, self._asked + 1
-        if number < len(given):
-            return _read(number, given[number], asked, kind)
-        if number >= MAX_ANSWERS or sum(len(bytes(one.value)) for one in given) > MAX_ANSWERS_BYTES:
+        while self._passed < len(given):
+            number, self._passed = self._passed, self._passed + 1
+            try:
+                return _read(number, given[number], asked, kind)
+            except Reject:
+                # Another agent may ask other things, or want them said otherwise: its answers stay, for when it runs again.
+                if given[number].agent in {"", self._agent_id}:
+                    raise
+        if len(given) >= MAX_ANSWERS or sum(len(bytes(one.value)) for one in given) > MAX_ANSWERS_BYTES:
             text = f"a message asks at most {MAX_ANSWERS} questions, and keeps {MAX_ANSWERS_BYTES} bytes of answers"
             raise Reject("too_many_questions", text)
         raise Parked(asked, saved, open_ms)

@@ -21,7 +21,7 @@ async def test_the_answer_lets_it_go_on_and_burns_nothing(drive: Drive) -> None:
     await drive.mail()
     assert await answer(drive, taken, b'{"ok": true}') == "done"
     leg = await drive.leg(taken.msg_id)
-    given = Given(hashlib.sha1(PROMPT).hexdigest(), '{"ok": true}')
+    given = Given(hashlib.sha1(PROMPT).hexdigest(), '{"ok": true}', AGENT)
     assert (leg.state, leg.attempt, leg.wait_ms, leg.prompt) == (LegState.RETURNED, 0, -1, "")
     assert (leg.answers, leg.saved, leg.history) == ((given,), "[1]", ())
     entry = await drive.asked_again()
@@ -33,7 +33,7 @@ async def test_the_answer_lets_it_go_on_and_burns_nothing(drive: Drive) -> None:
     await drive.decide(entry, TO_AGENT)
     (again,) = (await drive.backend.take(0, AGENT, "i2", 1)).taken
     assert again.attempt == 1
-    answers = [{"prompt": given.prompt, "value": {"ok": True}}]
+    answers = [{"prompt": given.prompt, "value": {"ok": True}, "agent": AGENT}]
     assert json.loads(again.answers) == {"state": [1], "answers": answers}
 
 
@@ -59,6 +59,22 @@ async def test_answers_come_in_order_and_survive_a_retry(drive: Drive) -> None:
     assert await drive.settle(fourth, success(), instance="i3") == "done"
     assert (await drive.receipt())["attempts"] == 2
     assert (await drive.leg(first.msg_id)).answers == ()
+
+
+async def test_each_answer_says_which_agent_has_asked(drive: Drive) -> None:
+    await drive.backend.open_inbox(0, "a2")
+    first = await parked(drive)
+    assert await answer(drive, first) == "done"
+    await drive.decide(await drive.asked_again(), Plan("deliver", "a2"))
+    (second,) = (await drive.backend.take(0, "a2", "i2", 1)).taken
+    parking = Parking(second.msg_id, second.leg, second.hand, b'"two"', "i2")
+    assert await drive.backend.park(0, "a2", parking) == "done"
+    await drive.mail()
+    assert await answer(drive, second, b"2") == "done"
+    await drive.decide(await drive.asked_again(), TO_AGENT)
+    (third,) = (await drive.backend.take(0, AGENT, "i3", 1)).taken
+    told = json.loads(third.answers)["answers"]
+    assert [(row["agent"], row["value"]) for row in told] == [(AGENT, True), ("a2", 2)]
 
 
 async def test_a_question_is_answered_once(drive: Drive) -> None:

@@ -125,6 +125,13 @@ _LUA = (
         "",
         "answer::test_only_its_sender_answers",
     ),
+    lua(
+        "question, whose",
+        "answer.lua",
+        "v = value, a = L.a}",
+        "v = value}",
+        "answer::test_each_answer_says_which_agent_has_asked",
+    ),
 )
 _TESTS = {mutant.name.partition(":")[2]: mutant.test for mutant in _LUA}
 
@@ -215,6 +222,9 @@ _MEMORY = (
         'if record.head.sender != sender:\n        return "denied"',
         'if record.head.sender == "":\n        return "denied"',
     ),
+    _memory(
+        "question, whose", "parked", "Given(_sha1(leg.prompt), given, leg.agent)", "Given(_sha1(leg.prompt), given)"
+    ),
 )
 
 _PYTHON = (
@@ -259,6 +269,41 @@ _PYTHON = (
         "    if given.prompt != hashlib",
         "    if not hashlib",
         "unit/sdk/test_questions_refused.py::test_another_question_in_the_same_place_is_refused",
+    ),
+    python(
+        "question, whose",
+        "sdk/questions",
+        'if given[number].agent in {"", self._agent_id}:',
+        "if True:",
+        "unit/sdk/test_questions_elsewhere.py::test_another_agent_that_comes_after_it_asks_anew",
+    ),
+    python(
+        "question, of one's own",
+        "sdk/questions",
+        'if given[number].agent in {"", self._agent_id}:',
+        "if False:",
+        "unit/sdk/test_questions_elsewhere.py::test_what_does_not_fit_its_own_question_is_refused_all_the_same",
+    ),
+    python(
+        "question, back to whom",
+        "routing/filters",
+        '    ("answered", asker),\n',
+        "",
+        "unit/sdk/test_questions_elsewhere.py::test_an_answer_goes_to_the_agent_that_has_asked",
+    ),
+    python(
+        "question, ahead of a fresh one",
+        "routing/filters",
+        '    ("answered", asker),\n    ("tried", fresh),\n',
+        '    ("tried", fresh),\n    ("answered", asker),\n',
+        "unit/sdk/test_questions_elsewhere.py::test_also_in_a_retry",
+    ),
+    python(
+        "question, barred from whom",
+        "routing/decide",
+        "(elsewhere and agent in leg.tried) or ",
+        "",
+        "unit/routing/test_better.py::test_answers_draw_nothing_to_where_it_is_barred_from",
     ),
     python(
         "question, not twice",

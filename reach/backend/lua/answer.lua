@@ -35,7 +35,7 @@ end
 
 local left_ms = L.lm or 0
 L.qa = L.qa or {}
-L.qa[#L.qa + 1] = {p = redis.sha1hex(L.qp or 'null'), v = value}
+L.qa[#L.qa + 1] = {p = redis.sha1hex(L.qp or 'null'), v = value, a = L.a}
 L.qd = redis.sha1hex(h .. value) -- who has sent it and heard no reply knows it again
 L.st, L.ta, L.lm, L.qp, L.re = 'returned', now + left_ms, nil, nil, nil
 if not r.all then r.head.xa = L.ta end -- another leg's question may be open for longer

@@ -27,5 +27,5 @@ def answers_of(leg: Leg) -> bytes:
     """What the next run is given: the state that the handler saved, and the answers; b"" where there are none."""
     if not leg.saved and not leg.answers:
         return b""
-    told = ",".join(f'{{"prompt":"{one.prompt}","value":{one.value}}}' for one in leg.answers)
+    told = ",".join(f'{{"prompt":"{one.prompt}","value":{one.value},"agent":"{one.agent}"}}' for one in leg.answers)
     return f'{{"state":{leg.saved or "null"},"answers":[{told}]}}'.encode()

@@ -112,7 +112,7 @@ def answer(part: Partition, msg_id: str, sender: str, number: int, hand: str, va
         number,
         state=LegState.RETURNED,
         answered=_sha1(hand + given),
-        answers=(*leg.answers, Given(_sha1(leg.prompt), given)),
+        answers=(*leg.answers, Given(_sha1(leg.prompt), given, leg.agent)),
         total_at_ms=part.now_ms + leg.left_ms,
         left_ms=0,
         prompt="",

@@ -9,7 +9,7 @@ end
 local function answers(L)
   if not L.sv and not L.qa then return '' end
   local told = {}
-  for i, one in ipairs(L.qa or {}) do told[i] = '{"prompt":"' .. one.p .. '","value":' .. one.v .. '}' end
+  for i, one in ipairs(L.qa or {}) do told[i] = '{"prompt":"' .. one.p .. '","value":' .. one.v .. ',"agent":"' .. (one.a or '') .. '"}' end
   return '{"state":' .. (L.sv or 'null') .. ',"answers":[' .. table.concat(told, ',') .. ']}'
 end
 
