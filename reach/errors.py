@@ -47,6 +47,7 @@ class EnvelopeError(ReachError):
         correlation_id: The conversation, if readable.
         task_id: The caller's own id, if readable.
         source: The sender's agent_id, if readable.
+        round: The round that was asked for, if readable.
     """
 
     default_code = "envelope.malformed"
@@ -62,6 +63,7 @@ class EnvelopeError(ReachError):
         correlation_id: str | None = None,
         task_id: str | None = None,
         source: str | None = None,
+        round: int | None = None,
     ) -> None:
         super().__init__(message, code=code, details=details)
         self.reply_to = reply_to
@@ -69,6 +71,7 @@ class EnvelopeError(ReachError):
         self.correlation_id = correlation_id
         self.task_id = task_id
         self.source = source
+        self.round = round
 
 
 class RecordError(ReachError):

@@ -12,7 +12,7 @@ from reach.backend.steps import Answer
 from reach.envelope.codec import DEFAULT_MAX_BYTES
 from reach.envelope.codes import default_code, describe
 from reach.envelope.ledger import Leg
-from reach.envelope.message import Int64
+from reach.envelope.message import Envelope, Int64
 from reach.envelope.receipt import NULL, ReceiptRecord, Status
 from reach.envelope.records import MAX_RECEIPT_BYTES, decode_receipt
 from reach.envelope.rules import MAX_TIMEOUT_MS
@@ -131,6 +131,7 @@ def refusal(error: EnvelopeError, *, at_ms: int, durability: str, retry_after_ms
         ReceiptRecord(
             msg_id=error.msg_id or "",
             task_id=error.task_id or error.msg_id,
+            round=error.round or 1,
             status=Status.RETRYABLE if describe(error.code).retryable else Status.FAILED,
             code=error.code,
             error_message=plain(error.message),
@@ -142,6 +143,21 @@ def refusal(error: EnvelopeError, *, at_ms: int, durability: str, retry_after_ms
             finished_at=at_ms,
             durability=durability,
         )
+    )
+
+
+def addressed(error: EnvelopeError, envelope: Envelope) -> EnvelopeError:
+    """The error with what its receipt needs, for one that was found in a valid envelope."""
+    return EnvelopeError(
+        error.code,
+        error.message,
+        details=error.details,
+        reply_to=envelope.reply_to,
+        msg_id=envelope.msg_id,
+        correlation_id=envelope.conversation,
+        task_id=envelope.task,
+        source=envelope.source.agent_id,
+        round=envelope.round,
     )
 
 

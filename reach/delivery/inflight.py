@@ -5,8 +5,9 @@ from collections.abc import Callable
 import msgspec
 
 from reach.backend.steps import Again, Decision, Plan, Refuse, RouteResult, Send
-from reach.delivery.answers import refusal
+from reach.delivery.answers import addressed, code_answer
 from reach.delivery.judge import Case
+from reach.delivery.refusing import ended
 from reach.errors import EnvelopeError
 
 #: When to come back: work that is under way ends all the time.
@@ -19,8 +20,8 @@ def bounded(decision: Decision, setting: Callable[[str, int], int], partitions: 
     per_agent = _part(setting("max_inflight_per_agent", 0), partitions)
     if isinstance(decision, Again):
         return msgspec.structs.replace(decision, plan=_plan(decision.plan, per_agent)) if per_agent else decision
-    if isinstance(decision, Refuse):
-        return decision
+    if isinstance(decision, Refuse) or all(plan.act == "finish" for plan in decision.plans):
+        return decision  # it is open for no moment
     most, mine = (_part(setting(name, 0), partitions) for name in _SETTINGS.values())
     if not (most or mine or per_agent):
         return decision
@@ -28,25 +29,15 @@ def bounded(decision: Decision, setting: Callable[[str, int], int], partitions: 
     return msgspec.structs.replace(decision, plans=plans, max_open=most, max_open_sender=mine)
 
 
-def turned_away(case: Case, result: RouteResult, *, at_ms: int, durability: str) -> bool:
-    """Whether so many are open that this one is refused: its decision is the refusal then. Nothing of it has been written."""
-    name, envelope = _SETTINGS.get(result.known), case.envelope
-    if result.verdict != "full" or name is None or envelope is None or not isinstance(case.decision, Send):
+def turned_away(case: Case, result: RouteResult) -> bool:
+    """Whether so many are open that this one is refused: its decision is its end then. Nothing of it has been written yet."""
+    name, envelope, send = _SETTINGS.get(result.known), case.envelope, case.decision
+    if result.verdict != "full" or name is None or envelope is None or not isinstance(send, Send):
         return False
-    whose = "in this env" if result.known == "env" else f"of {case.decision.head.sender}"
-    case.refused = error = EnvelopeError(
-        "overloaded",
-        f"as many messages {whose} are open as {name} allows",
-        details={"bound": name},
-        reply_to=envelope.reply_to,
-        msg_id=envelope.msg_id,
-        correlation_id=envelope.conversation,
-        task_id=envelope.task,
-        source=envelope.source.agent_id,
-    )
-    receipt = refusal(error, at_ms=at_ms, durability=durability, retry_after_ms=COME_BACK_MS)
-    mailbox = envelope.reply_to or ""
-    case.decision = Refuse(case.entry, mailbox=mailbox, receipt=receipt if mailbox else b"")
+    whose = "in this env" if result.known == "env" else f"of {send.head.sender}"
+    text, details = f"as many messages {whose} are open as {name} allows", {"bound": name}
+    case.refused = addressed(EnvelopeError("overloaded", text, details=details), envelope)
+    case.decision = ended(send, code_answer("overloaded", text, dict(details), retry_after_ms=COME_BACK_MS))
     return True
 
 

@@ -11,8 +11,8 @@ from typing import TypeVar
 import msgspec
 
 from reach import ids
-from reach.backend.steps import Again, Answer, Decision, Plan, Record, Refuse, Send, WorkEntry
-from reach.delivery.answers import code_answer, kept_answer, refusal
+from reach.backend.steps import Again, Answer, Decision, Plan, Record, Refuse, RouteResult, Send, WorkEntry
+from reach.delivery.answers import addressed, code_answer, kept_answer, refusal
 from reach.delivery.deadlines import moments
 from reach.delivery.retry import MAX_JITTER, MIN_JITTER, retry_of
 from reach.envelope import rules
@@ -20,7 +20,6 @@ from reach.envelope.codec import DEFAULT_MAX_BYTES, decode
 from reach.envelope.ledger import Head, Leg, LegState, ends_at_ms
 from reach.envelope.message import Envelope, Timeouts, lane_of
 from reach.envelope.registration import Rate, RoutePolicy
-from reach.envelope.salvage import salvage
 from reach.errors import EnvelopeError
 from reach.routing.decide import Chooser, decide
 from reach.routing.filters import Unfit
@@ -87,6 +86,15 @@ def read_reference(fields: Mapping[bytes, bytes]) -> Reference | None:
     return Reference(msg_id, int(leg), hand)
 
 
+def unfit_of(result: RouteResult) -> Unfit:
+    """Why an inbox could not take it, for the next choice: it was full or gone."""
+    if result.verdict != "full":
+        return "gone"
+    if result.known == "agent":
+        return "agent"
+    return "share" if result.known == "share" else "full"
+
+
 class Judge:
     """Makes decisions with one chooser for one env. Says what is to be done; does nothing itself.
 
@@ -150,7 +158,7 @@ class Judge:
                 replies_to=case.replies_to,
             )
         except EnvelopeError as error:
-            self._refuse(case, _addressed(error, envelope), now_ms)
+            self._refuse(case, addressed(error, envelope), now_ms)
             return
         ended = Choice((case.over,)) if case.over is not None else None
         case.choice = choice = ended or decide(message, None, self._by, now_ms, unfit=case.unfit, limited=case.limited)
@@ -293,27 +301,6 @@ class Judge:
             )
             case.decision = msgspec.structs.replace(decision, plans=plans)
 
-    def bury(self, case: Case, reason: str, now_ms: int) -> Refuse:
-        """The decision for an entry that cannot be applied even alone: into the dead letters, and its sender hears of it."""
-        envelope = case.envelope
-        error = EnvelopeError(
-            "backend.unavailable", f"it could not be routed: {reason}", details={"reason": reason[:300]}
-        )
-        if envelope is not None:
-            error = _addressed(error, envelope)
-        elif case.reference is not None:
-            error.msg_id = case.reference.msg_id
-        else:  # it brought a router down before it was read: its sender is told all the same
-            error = EnvelopeError(error.code, error.message, details=error.details, **salvage(case.data))
-        receipt = refusal(error, at_ms=now_ms, durability=self._durability)
-        is_send = case.entry.kind == "ingress"
-        return Refuse(
-            case.entry,
-            mailbox=error.reply_to or "" if is_send else "",
-            receipt=receipt if is_send and error.reply_to else b"",
-            dead={"m": (error.msg_id or "").encode(), "e": case.data, "r": receipt, "h": b"[]"},
-        )
-
     def _refuse(self, case: Case, error: EnvelopeError, now_ms: int) -> None:
         case.refused = error
         mailbox = error.reply_to or ""
@@ -377,20 +364,6 @@ def _ending(step: Finish, leg: Leg | None) -> Answer:
 def _timeouts(policy: RoutePolicy) -> Timeouts:
     told = policy.timeouts
     return Timeouts(network_ms=told.network_ms, processing_ms=told.processing_ms, total_ms=told.total_ms)
-
-
-def _addressed(error: EnvelopeError, envelope: Envelope) -> EnvelopeError:
-    """The error with what its receipt needs, for one that was found in a valid envelope."""
-    return EnvelopeError(
-        error.code,
-        error.message,
-        details=error.details,
-        reply_to=envelope.reply_to,
-        msg_id=envelope.msg_id,
-        correlation_id=envelope.conversation,
-        task_id=envelope.task,
-        source=envelope.source.agent_id,
-    )
 
 
 def _there(value: T | None) -> T:

@@ -13,14 +13,14 @@ from reach.backend.steps import Again, Decision, Plan, Record, RouteResult, Send
 from reach.clock import Clock, SystemClock
 from reach.delivery.conversations import Conversations
 from reach.delivery.inflight import bounded, turned_away
-from reach.delivery.judge import Case, Judge, Reference, read_reference
+from reach.delivery.judge import Case, Judge, Reference, read_reference, unfit_of
 from reach.delivery.on_behalf import OnBehalf
 from reach.delivery.rates import Rates
+from reach.delivery.refusing import burials
 from reach.delivery.trail import Trail
 from reach.envelope.rules import partition_of
 from reach.errors import SERVER_ERRORS, BackendError, BackendUnavailable
 from reach.log import PacedLog, event_log
-from reach.routing.filters import Unfit
 from reach.service import Report, Wait
 
 log = event_log("reach.router")
@@ -237,8 +237,8 @@ class Router:
             for case, result in zip(kept, results, strict=True):
                 self._note_open(partition, case, result)
                 if result.verdict in {"full", "gone", "open", "changed"}:
-                    if turned_away(case, result, at_ms=self._now_ms(), durability=self._backend.durability):
-                        pass  # it is refused with the next round
+                    if turned_away(case, result):
+                        pass  # it ends with the next round
                     elif result.verdict != "gone" or not await self._reopened(partition, case):
                         _note_unfit(case, result)
                     case.tries += 1
@@ -333,33 +333,36 @@ class Router:
         """One call for all; where the whole call fails, one by one, so that only the one that fails alone suffers."""
         made = [case.decision for case in cases if case.decision is not None]
         decisions = [bounded(decision, self._judge.setting, self._backend.partitions) for decision in made]
+        if len(decisions) == 1:
+            return [await self._route_alone(partition, decisions[0])]
         try:
             return await self._backend.route(partition, decisions)
         except SERVER_ERRORS:
             raise
         except BackendError as error:
-            if len(decisions) == 1:
-                return [RouteResult("error", error=str(error))]
             self._log.warning("batch failed", of=partition, partition=partition, count=len(decisions), error=str(error))
         return [(await self._apply(partition, [case]))[0] for case in cases]
 
     async def _bury(self, partition: int, case: Case, reason: str) -> None:
         """Put an entry among the dead letters; where even that fails, acknowledge it, so that it cannot come for ever."""
         self._log.error("buried", entry=case.entry.id, stream=case.entry.stream, error=reason)
-        if not case.data:
-            case.data = case.entry.fields.get(b"e", b"")
-        burial = self._judge.bury(case, reason, self._now_ms())
-        try:
-            result = (await self._backend.route(partition, [burial]))[0]
-        except SERVER_ERRORS:
-            raise
-        except BackendError as error:
-            result = RouteResult("error", error=str(error))
-        if result.verdict == "error":
-            # Of each: this line is all that is left of it.
+        result = RouteResult("error")
+        for burial in burials(case, reason, at_ms=self._now_ms(), durability=self._backend.durability):
+            result = await self._route_alone(partition, burial)
+            if result.verdict != "error":
+                break
+        else:  # of each: this line is all that is left of it
             self._log.error("not even buried", of=case.entry.id, entry=case.entry.id, error=result.error)
             await self._backend.finish_work(partition, [case.entry])
         self._trail.buried(burial, reason)
+
+    async def _route_alone(self, partition: int, decision: Decision) -> RouteResult:
+        try:
+            return (await self._backend.route(partition, [decision]))[0]
+        except SERVER_ERRORS:
+            raise
+        except BackendError as error:
+            return RouteResult("error", error=str(error))
 
 
 def soonest_ms(decision: Decision | None) -> int:
@@ -383,15 +386,7 @@ def _note_unfit(case: Case, result: RouteResult) -> None:
         return
     for plan in _plans(case.decision):
         if plan.act in {"deliver", "move"}:
-            case.unfit = {**case.unfit, plan.agent: _unfit(result)}
-
-
-def _unfit(result: RouteResult) -> Unfit:
-    if result.verdict != "full":
-        return "gone"
-    if result.known == "agent":
-        return "agent"
-    return "share" if result.known == "share" else "full"
+            case.unfit = {**case.unfit, plan.agent: unfit_of(result)}
 
 
 def _plans(decision: Decision | None) -> Sequence[Plan]:

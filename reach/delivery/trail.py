@@ -46,16 +46,16 @@ class Trail:
 
     def routed(self, case: Case, result: RouteResult, mark: int, decided_us: int) -> None:
         """A decision has been applied. `mark`: when it was sent off, so that nothing that follows from it seems to come first."""
-        if case.refused is not None:
+        if case.refused is not None and not result.known:
             self._rejected(case)
         elif isinstance(case.decision, Send):
             self._sent(case, case.decision, result, mark, decided_us)
         elif isinstance(case.decision, Again) and result.known != "silent":
             self._decided(case, case.decision, result, mark, decided_us)
 
-    def buried(self, burial: Refuse, reason: str) -> None:
+    def buried(self, burial: Send | Refuse, reason: str) -> None:
         """An entry that could not be applied is among the dead letters."""
-        msg_id = burial.dead["m"].decode()
+        msg_id = burial.msg_id if isinstance(burial, Send) else burial.dead["m"].decode()
         self._hops.add(burial.entry.partition, "message.dead", msg_id, code="backend.unavailable", chosen=reason[:200])
 
     def due(self, partition: int, event: DueEvent, correlation_id: str) -> None:

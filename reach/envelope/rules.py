@@ -325,4 +325,5 @@ def _refuse(envelope: Envelope, code: str, message: str, **details: str | int) -
         correlation_id=correlation_id if correlation_id is not None and ids.is_printable(correlation_id) else None,
         task_id=task_id if task_id is not None and ids.is_key(task_id) else None,
         source=source if ids.is_name(source) else None,
+        round=envelope.round if 1 <= envelope.round <= MAX_ROUND else None,
     )

@@ -9,6 +9,7 @@ from typing import TypedDict
 
 from reach import ids
 from reach.envelope import scan
+from reach.envelope.rules import MAX_ROUND
 
 MAX_BYTES = 4 << 20
 MAX_CANDIDATES = 4
@@ -18,6 +19,7 @@ _REPLY_TO = re.compile(rb'"reply_to' + _TEXT)
 _MSG_ID = re.compile(rb'"msg_id' + _TEXT)
 _CORRELATION_ID = re.compile(rb'"correlation_id' + _TEXT)
 _TASK_ID = re.compile(rb'"task_id' + _TEXT)
+_ROUND = re.compile(rb'"round"[ \t\n\r]*:[ \t\n\r]*([1-9][0-9]{0,9})[ \t\n\r]*[,}]')
 _SOURCE = re.compile(rb'"source"[ \t\n\r]*:[ \t\n\r]*\{[^{}]{0,4096}?"agent_id' + _TEXT)
 
 
@@ -29,6 +31,7 @@ class Salvaged(TypedDict):
     correlation_id: str | None
     task_id: str | None
     source: str | None
+    round: int | None
 
 
 def salvage(data: bytes) -> Salvaged:
@@ -39,12 +42,14 @@ def salvage(data: bytes) -> Salvaged:
     correlation_id = _field(_CORRELATION_ID, data)
     task_id = _field(_TASK_ID, data)
     source = _field(_SOURCE, data)
+    round_ = int(_field(_ROUND, data) or 0)
     return Salvaged(
         reply_to=reply_to if ids.is_name(reply_to) else None,
         msg_id=msg_id if ids.is_uuid(msg_id) else None,
         correlation_id=correlation_id if ids.is_printable(correlation_id) else None,
         task_id=task_id if ids.is_key(task_id) else None,
         source=source if ids.is_name(source) else None,
+        round=round_ if 1 <= round_ <= MAX_ROUND else None,
     )
 
 

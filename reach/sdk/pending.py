@@ -13,7 +13,7 @@ from reach.envelope.receipt import Notice, ReceiptRecord, Status
 from reach.errors import EnvelopeError
 
 MAX_NOTICES = 256
-#: refusals concern the whole message, however many legs it would have had
+#: refusals that name no agent concern the whole message, however many legs it would have had
 _REFUSALS = ("envelope.", "target.", "type.", "ttl.zero", "overloaded", "auth.", "loop.", "budget.")
 
 
@@ -147,7 +147,7 @@ class Pending:
             return False
         self.receipts[receipt.leg] = receipt
         self.accepted = True  # also where the reply to its sending was lost: the ledger has it
-        if self.broadcast and not self.legs and receipt.code.startswith(_REFUSALS):
+        if self.broadcast and not self.legs and not receipt.target_agent and receipt.code.startswith(_REFUSALS):
             self.legs = 1
         self._finish_if_whole()
         self._tell()
@@ -193,6 +193,7 @@ class Pending:
                 0: ReceiptRecord(
                     msg_id=self.msg_id,
                     task_id=self.msg_id,
+                    round=self.round,
                     status=Status.FAILED,
                     code=error.code,
                     error_message=error.message,

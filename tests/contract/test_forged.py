@@ -53,7 +53,31 @@ async def test_a_send_that_fails_after_its_acknowledgement_is_a_dead_letter(driv
     assert (receipt["code"], receipt["msg_id"], receipt["status"]) == ("backend.unavailable", msg_id, "retryable")
     assert json.loads(letter[b"r"]) == receipt
     await nothing_pends(drive, KEYS.ingress(0, "normal"))
-    assert await drive.backend.inspect(0, msg_id) is None
+
+
+@pytest.mark.parametrize("scope", ["one", "all"])
+async def test_a_repeat_of_what_failed_half_way_runs_nothing_and_the_next_round_runs(drive: Drive, scope: str) -> None:
+    await drive.backend.open_inbox(0, "a2")
+    await drive.mail()
+    msg_id, result = await drive.send(*[Plan("deliver", "a2")] * (scope == "all"), Plan("finish"), scope=scope)
+    assert result.verdict == "error"
+    told = await drive.receipts()
+    assert {one["code"] for one in told} == {"backend.unavailable"}
+    assert len(told) == (await drive.head(msg_id)).legs == (2 if scope == "all" else 1)
+    assert (await drive.head(msg_id)).open == 0
+    assert await drive.take(agent="a2") == []
+    assert await drive.place.due() == {}
+    _, result = await drive.send(msg_id=msg_id, scope=scope)
+    assert (result.verdict, result.known) == ("done", "duplicate")
+    assert [(one["code"], one["stored"]) for one in await drive.receipts()] == [("backend.unavailable", True)] * len(
+        told
+    )
+    assert await drive.take() == []
+    _, result = await drive.send(
+        *[Plan("deliver", "a2")] * (scope == "all"), TO_AGENT, msg_id=msg_id, scope=scope, round=2
+    )
+    assert (result.verdict, result.known) == ("done", "")
+    assert len(await drive.take(agent="a2" if scope == "all" else AGENT)) == 1
 
 
 async def test_burying_it_again_changes_nothing(drive: Drive) -> None:

@@ -261,3 +261,28 @@ async def test_of_a_broadcast_a_cancel_ends_the_open_legs_and_stops_what_has_end
     ]
     assert (await drive.head(msg_id)).open == 0
     assert await drive.place.due() == {}
+
+
+@pytest.mark.parametrize("why", ["conflict", "overloaded"])
+async def test_who_is_refused_in_a_later_round_is_answered_in_it(drive: Drive, why: str) -> None:
+    msg_id = await ended(drive)
+    for name in ("b0", "b1", "b2", "b3", "b4"):
+        await drive.backend.keep_mailbox(name, [0])
+        await drive.mail(name)
+        if why == "overloaded" and name != "b4":
+            await drive.sent(msg_id=msg_id, round=2, reply_to=name)
+    content = "0" * 16 if why == "conflict" else "f" * 16
+    _, result = await drive.send(msg_id=msg_id, round=2, reply_to="b4", fingerprint=content)
+    assert result.known == why
+    receipt = await drive.receipt("b4")
+    assert (receipt["round"], receipt["msg_id"]) == (2, msg_id)
+    await drive.backend.cancel(0, msg_id, "sender-1", 2, 0)
+
+
+async def test_what_fails_half_way_in_a_later_round_is_answered_in_it(drive: Drive) -> None:
+    msg_id = await ended(drive)
+    _, result = await drive.send(Plan("finish"), msg_id=msg_id, round=2)
+    assert result.verdict == "error"
+    receipt = await drive.receipt()
+    assert (receipt["round"], receipt["code"]) == (2, "backend.unavailable")
+    assert (await drive.head(msg_id)).round == 2

@@ -97,7 +97,7 @@ async def has_setting(spine: Spine, name: str, value: bytes) -> None:
 
 @pytest.mark.leaves_work(why="nobody reads the inbox")
 @pytest.mark.parametrize("name", ["max_inflight", "max_inflight_per_sender"])
-async def test_over_what_may_be_open_it_is_refused_before_anything_is_written(spine: Spine, name: str) -> None:
+async def test_over_what_may_be_open_it_is_refused_and_only_its_next_round_runs(spine: Spine, name: str) -> None:
     await spine.register("refund-1", "refund")
     await has_setting(spine, name, b"2")
     made = [by("noisy") for _ in range(3)]
@@ -106,11 +106,15 @@ async def test_over_what_may_be_open_it_is_refused_before_anything_is_written(sp
     receipt = await spine.receipt(str(made[2]["msg_id"]))
     assert (receipt["status"], receipt["code"], receipt["retry_after_ms"]) == ("retryable", "overloaded", 1_000)
     assert receipt["details"] == {"bound": name}
-    assert await spine.backend.inspect(0, str(made[2]["msg_id"])) is None
+    ended = await spine.backend.inspect(0, str(made[2]["msg_id"]))
+    assert ended is not None
+    assert ended.head.open == 0
     record = (await spine.points(str(made[2]["msg_id"]), "message.received", "message.rejected"))[-1]
     assert record["code"] == "overloaded"
     await spine.backend.cancel(0, str(made[0]["msg_id"]), "noisy", 1, 0)
-    await spine.send(made[2])  # the same again can help
+    await spine.send(made[2])  # a repeat of it runs nothing, a new round may
+    await until(lambda: _stored(spine, str(made[2]["msg_id"])), "the stored end")
+    await spine.send(made[2] | {"round": 2})
     await until(lambda: _queued(spine, 2), "the message in the inbox")
 
 
@@ -126,6 +130,10 @@ async def test_an_agent_with_as_much_as_it_may_have_makes_others_wait(spine: Spi
     await spine.backend.cancel(0, str(first["msg_id"]), "anybody", 1, 0)
     hand, fields = await spine.work("refund-1", "high")
     assert (hand, fields[b"m"].decode()) == (hand, second["msg_id"])
+
+
+async def _stored(spine: Spine, msg_id: str) -> bool:
+    return any(one["stored"] for one in await spine.mail(msg_id))
 
 
 async def _waits(spine: Spine, msg_id: str) -> bool:

@@ -12,6 +12,8 @@ _FLOOR = "share::test_a_count_that_was_lost_does_not_fall_below_nothing_beside_a
 _FOUND = "share::test_a_count_that_says_more_than_lies_there_blocks_nobody"
 _FOUND_OPEN = "inflight::test_a_count_that_says_more_than_is_open_goes"
 _ALL = "inflight::test_over_the_bound_of_all_nothing_is_written"
+_HALF_WAY = "forged::test_a_repeat_of_what_failed_half_way_runs_nothing_and_the_next_round_runs"
+_REFUSED = "unit/delivery/test_refused.py"
 _BRIM = "spend_rate::test_a_limit_that_is_lowered_holds_at_once"
 _STEPPED = "spend_rate::test_a_clock_that_steps_back_fills_nothing_and_holds_up_nobody"
 _BACK = "spend_rate::test_what_came_to_nothing_is_given_back_and_never_more"
@@ -58,6 +60,43 @@ MUTANTS = (
     memory(
         "counted out, of open messages", "sharing", "record.head.open > 1 or not", "record.head.open > 0 or not", _ENDED
     ),
+    lua("window, of what failed half-way", "parts/sending.lua", "  d.opened = r\n", "", _HALF_WAY),
+    memory("window, of what failed half-way", "route", "    part.opened = record\n", "", _HALF_WAY),
+    python(
+        "window, of what was too many",
+        "delivery/refusing",
+        "return msgspec.structs.replace(send, plans=plans, max_open=0, max_open_sender=0)",
+        "return msgspec.structs.replace(send, plans=plans, msg_id=send.msg_id[::-1], max_open=0, max_open_sender=0)",
+        f"{_REFUSED}::test_a_repeat_of_what_was_too_many_runs_nothing_once_there_is_room",
+    ),
+    python(
+        "window, of what was buried",
+        "delivery/refusing",
+        "    if not isinstance(case.decision, Send):\n",
+        "    if isinstance(case.decision, Send):\n",
+        f"{_REFUSED}::test_a_repeat_of_what_was_buried_runs_nothing_and_the_letter_can_be_sent_again",
+    ),
+    python(
+        "share, of what ends at once",
+        "delivery/inflight",
+        ' or all(plan.act == "finish" for plan in decision.plans):',
+        ":",
+        f"{_REFUSED}::test_what_ends_at_once_needs_no_room",
+    ),
+    python(
+        "greater, of a refusal",
+        "delivery/answers",
+        "round=error.round or 1",
+        "round=1",
+        f"{_REFUSED}::test_a_refusal_names_the_round_that_was_asked_for",
+    ),
+    python(
+        "greater, of what is no envelope",
+        "envelope/salvage",
+        "round=round_ if 1 <= round_ <= MAX_ROUND else None",
+        "round=None",
+        f"{_REFUSED}::test_a_refusal_names_the_round_that_was_asked_for",
+    ),
     memory("floor", "sharing", "    if left > 0:\n", "    if left:\n", _FLOOR),
     memory(
         "found out", "sharing", "<= lying_with(part, agent):\n        return True", ">= 0:\n        return True", _FOUND
@@ -84,6 +123,6 @@ MUTANTS = (
         "delivery/inflight",
         "max_open=most, max_open_sender=mine)",
         "max_open=0, max_open_sender=mine)",
-        "integration/test_bounds.py::test_over_what_may_be_open_it_is_refused_before_anything_is_written",
+        "integration/test_bounds.py::test_over_what_may_be_open_it_is_refused_and_only_its_next_round_runs",
     ),
 )

@@ -14,7 +14,7 @@ LARGE_BYTES = 64 * 1024
 class Partition:
     """What a script has: the key prefix, and TIME, read once."""
 
-    __slots__ = ("acknowledged", "keys", "now_ms", "number", "store")
+    __slots__ = ("acknowledged", "keys", "now_ms", "number", "opened", "store")
 
     def __init__(self, store: Store, keys: KeySpace, number: int) -> None:
         self.store = store
@@ -22,6 +22,7 @@ class Partition:
         self.number = number
         self.now_ms = store.now_ms()
         self.acknowledged = False  # whether the decision in hand has been
+        self.opened: MessageRecord | None = None  # by it
 
     # ---------------------------------------------------------------- the record
 

@@ -27,13 +27,28 @@ def rescue(part: Partition, decision: Decision, why: str) -> None:
             part.post(decision.mailbox, b"r", decision.receipt)
         part.bury(letter_of(decision))
     elif isinstance(decision, Send):
-        leg = Leg(LegState.NEW, core=own_answer("retryable", "backend.unavailable", message))
-        receipt = receipt_text(decision.head, 0, leg, part.now_ms, stored=False)
-        if decision.reply_to:
-            part.post(decision.reply_to, b"r", receipt)
+        receipt = _end_all(part, decision, message)
         part.bury({b"m": decision.msg_id.encode(), b"e": decision.envelope, b"r": receipt, b"h": b"[]"})
     else:
         _end_half_way(part, decision, message)
+
+
+def _end_all(part: Partition, decision: Send, message: str) -> bytes:
+    """Every leg that is open ends in the ledger: a repeat of the message runs nothing. The receipt of the first that ended so."""
+    record, first = part.opened, b""
+    if record is not None:
+        for number in range(record.head.legs):
+            leg = record.legs.setdefault(number, Leg(LegState.NEW))
+            if not leg.finished_at_ms:
+                lapse_leg(part, decision.msg_id, record, number, LegState.DONE, "backend.unavailable", message)
+                first = first or receipt_text(record.head, number, record.legs[number], part.now_ms, stored=False)
+        part.save(decision.msg_id, record)
+    if not first:
+        leg = Leg(LegState.NEW, core=own_answer("retryable", "backend.unavailable", message))
+        first = receipt_text(decision.head, 0, leg, part.now_ms, stored=False)
+        if decision.reply_to:
+            part.post(decision.reply_to, b"r", first)
+    return first
 
 
 def _end_half_way(part: Partition, decision: Again, message: str) -> None:

@@ -32,7 +32,7 @@ def route(part: Partition, decisions: Sequence[Decision]) -> list[RouteResult]:
     results: list[RouteResult] = []
     hostile: set[str] = set()
     for decision in decisions:
-        part.acknowledged = False
+        part.acknowledged, part.opened = False, None
         try:
             result = _apply(part, decision)
         except BackendError as error:
@@ -95,6 +95,7 @@ def _send(part: Partition, decision: Send) -> RouteResult:
     openings = to_open(decision, old)
     kept = dict(old.legs) if old is not None and decision.head.scope == "all" and not found_nobody(old) else {}
     record = MessageRecord(_timed(part, decision, len(openings), len(kept) or len(openings)), kept)
+    part.opened = record
     count_in(part, record, bounded=decision.max_open + decision.max_open_sender > 0)
     part.drop_envelope(decision.msg_id)  # of a record that was forgotten: other content, maybe
     head = record.head

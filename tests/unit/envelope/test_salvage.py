@@ -7,7 +7,7 @@ import pytest
 from reach.envelope.salvage import MAX_BYTES, salvage
 from tests.envelopes import MSG_ID, raw, with_body
 
-NOTHING = {"reply_to": None, "msg_id": None, "correlation_id": None, "task_id": None, "source": None}
+NOTHING = {"reply_to": None, "msg_id": None, "correlation_id": None, "task_id": None, "source": None, "round": None}
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import asyncio
 from typing import Any
 
+import msgspec
 import pytest
 
 from reach import Status
@@ -149,3 +150,19 @@ async def test_notices_are_bounded_and_counted() -> None:
         assert one.take_notice(Notice("progress", "m", {"data": 1})) == 0
     assert (len(one.notices), one.noticed) == (MAX_NOTICES, MAX_NOTICES + 3)
     assert one.take_notice(routed(round=1, legs=1, total_ms=99)) == 99
+
+
+async def test_a_refusal_that_names_no_agent_is_the_whole_end_and_one_that_does_is_a_legs() -> None:
+    whole, legs = pending(broadcast=True), pending(broadcast=True)
+    assert whole.take_receipt(receipt(code="overloaded"))
+    assert whole.done.done()
+    assert legs.take_receipt(msgspec.structs.replace(receipt(code="overloaded"), target_agent="a"))
+    assert legs.unsure
+    assert not legs.done.done()
+
+
+async def test_a_message_that_was_never_sent_ends_in_its_round() -> None:
+    one = pending()
+    one.round = 2
+    one.refuse(EnvelopeError("envelope.too_large"), at_ms=1, durability="memory")
+    assert one.receipts[0].round == 2

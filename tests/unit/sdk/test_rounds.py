@@ -169,3 +169,20 @@ async def test_of_a_broadcast_that_is_asked_again_only_what_ended_retryable_runs
         third = await (await bus.send("count", **options)).receipts()
         assert {(one.round, one.stored) for one in third} == {(2, True)}
     assert sorted(ran) == ["down", "down", "fine", "never"]
+
+
+async def test_who_asks_again_and_is_refused_hears_it_at_once() -> None:
+    runs: list[str] = []
+    async with TestReach(payer(runs, [ValueError("down"), Retry(after=5), "other", "paid"])) as bus:
+        await bus.request(PAY, 1, key="order-1", max_attempts=1)
+        await client_of(bus).backend.set_meta("meta", "max_inflight", b"1")
+        await bus.advance(1)
+        other = await bus.send(PAY, 2, key="order-2")
+        await bus.advance(0.1)
+        refused = await bus.request(PAY, 1, key="order-1", max_attempts=1)
+        assert (refused.code, refused.round, refused.retry_after_ms) == ("overloaded", 2, 1_000)
+        await bus.advance(6)
+        assert (await other.receipt()).output == "other"
+        third = await bus.request(PAY, 1, key="order-1")
+        assert (third.output, third.round) == ("paid", 3)
+    assert len(runs) == 4

@@ -5,6 +5,21 @@ local function acknowledge(d)
   return true
 end
 
+-- Of a send that failed half-way every leg that is open ends in the ledger: a repeat of it runs nothing. The first that ended so.
+local function end_all(r, why)
+  local first
+  for l = 0, r.head.ls - 1 do
+    local L = r.legs[l] or {st = 'new'}
+    r.legs[l] = L
+    if not L.fi then
+      lapse(r, l, L, 'done', 'backend.unavailable', why)
+      first = first or l
+    end
+  end
+  save(r)
+  return first
+end
+
 -- Into the dead letters, and whoever waits is told. Of a leg that failed half-way only what was saved counts: it ends.
 local function rescue(d, e, why)
   local m, receipt, h = d.m, d.re, nil
@@ -12,8 +27,14 @@ local function rescue(d, e, why)
     m, receipt, h = d.d.m, d.d.r or d.re, d.d.h
     if d.r ~= '' then post(d.r, 'r', d.re) end
   elseif d.k == 's' then
-    receipt = text({head = d.H}, 0, {rc = made('retryable', 'backend.unavailable', 'it could not be routed: ' .. string.sub(why, 1, 300)).core}, false)
-    if d.r ~= '' then post(d.r, 'r', receipt) end
+    local told = 'it could not be routed: ' .. string.sub(why, 1, 300)
+    local ok, l = pcall(end_all, d.opened, told)
+    if ok and l then
+      receipt = text(d.opened, l, d.opened.legs[l], false)
+    else
+      receipt = text({head = d.H}, 0, {rc = made('retryable', 'backend.unavailable', told).core}, false)
+      if d.r ~= '' then post(d.r, 'r', receipt) end
+    end
   else
     local r = load(m)
     local L = r and not r.head.tomb and leg(r, d.l)

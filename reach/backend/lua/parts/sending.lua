@@ -30,6 +30,7 @@ local function send(d, e)
   local todo
   todo, H.ls = to_open(r, d, old)
   H.op = #todo
+  d.opened = r
   if d.mo + d.ms > 0 then counted_in(r) end
   call('DEL', r.key, P .. 'env:' .. d.m)
   -- Cancelled before it came: by a tombstone of its sender (what others had buried goes: the message is not theirs), or in the record.
