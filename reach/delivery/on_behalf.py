@@ -56,12 +56,13 @@ class OnBehalf:
         if record is None or leg is None or leg.hand != reference.hand or not leg.agent:
             self._log.info("stale receipt", msg_id=reference.msg_id, leg=reference.leg)
             return
-        run = Spender(conversation_of(record), reference.msg_id, reference.leg, record.head.round, leg.attempt + 1)
+        conversation, attempt = conversation_of(record), leg.attempt + 1
+        run = Spender(conversation, reference.msg_id, reference.leg, record.head.round, attempt, leg.hand)
         await spend(self._backend, run, _beyond(used, record), self._log)
         settlement = Settlement(reference.msg_id, reference.leg, reference.hand, answer, wait_ms=wait_ms)
         verdicts = await self._backend.settle(partition, leg.agent, [settlement])
         if verdicts[0] == "done":
-            self._trail.settled(partition, reference, leg, answer.code, conversation_of(record))
+            self._trail.settled(partition, reference, leg, answer.code, conversation)
         else:
             self._log.info("receipt came late", msg_id=reference.msg_id, verdict=verdicts[0])
 

@@ -28,11 +28,12 @@ class Spender(msgspec.Struct, frozen=True):
     leg: int
     round: int
     attempt: int
+    hand: str
 
     @property
     def name(self) -> str:
-        """Differs for every run that may have used something."""
-        return f"{self.msg_id}:{self.leg}:{self.round}:{self.attempt}"
+        """Differs for every run that may have used something: what comes back without burning an attempt runs with another hand."""
+        return f"{self.msg_id}:{self.leg}:{self.round}:{self.attempt}:{self.hand}"
 
 
 class _Cost(msgspec.Struct):

@@ -325,7 +325,8 @@ class Runs:
     async def _count(self, run: Run, answer: Answer) -> None:
         envelope, taken = run.envelope, run.taken
         if envelope is not None and has_budget(envelope):
-            spender = Spender(envelope.conversation, taken.msg_id, taken.leg, envelope.round, taken.attempt)
+            name = (taken.msg_id, taken.leg, envelope.round, taken.attempt, taken.hand)
+            spender = Spender(envelope.conversation, *name)
             await spend(self._backend, spender, beyond_needs(used_by(answer), envelope), self._log)
 
     def _settled(self, taken: Taken, answer: Answer, wait_ms: int, run: Run | None, verdict: SettleVerdict) -> None:

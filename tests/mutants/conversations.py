@@ -51,6 +51,13 @@ MUTANTS = (
         "",
         "unit/delivery/test_conversations.py::test_an_agent_without_scripts_tells_what_it_used",
     ),
+    python(
+        "paid, of what burns no attempt",
+        "delivery/spending",
+        ":{self.attempt}:{self.hand}",
+        ":{self.attempt}",
+        "unit/delivery/test_conversations.py::test_each_run_is_paid_also_where_its_return_burns_no_attempt",
+    ),
     python("rest", "sdk/budgets", "return min(own, parent)", "return own", _PASSED_ON),
     python("rest, of who says nothing", "sdk/context", "            budget=envelope.budget,\n", "", _PASSED_ON),
 )

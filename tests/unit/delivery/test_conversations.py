@@ -158,6 +158,33 @@ async def test_an_agent_without_scripts_tells_what_it_used(
     assert (int(stored.get("c", b"0")), int(stored.get("t", b"0")) - 50) == used
 
 
+async def test_each_run_is_paid_also_where_its_return_burns_no_attempt(bench: Bench) -> None:
+    msg_id = await bench.send(correlation_id=CONV, budget={"cost": 9}, ttl_ms=60_000, timeouts={"total_ms": 60_000})
+    await bench.router.run_once()
+    stream = bench.store.stream(KEYS.inbox(0, "refund-1", "normal"))
+    assert stream is not None
+    told = b'{"status":"retryable","cost":0.4,"retry_after_ms":1000}'
+    for run in range(1, 4):
+        ((hand, _),) = stream.all()
+        entry = {b"m": msg_id.encode(), b"l": b"0", b"h": hand.encode(), b"r": told}
+        for _ in range(2):
+            bench.store.append(KEYS.receipts(0), entry)
+        await bench.router.run_once()
+        stored = bench.store.hash(KEYS.conversation(CONV))
+        assert stored is not None
+        assert int(stored["c"]) == run * 400_000
+        await bench.router.run_once()  # decides how long it waits
+        bench.advance(3_000)
+        await bench.backend.due(0)
+        await bench.backend.beat("refund-1", "i", b'{"state":"ready"}')
+        await bench.backend.set_meta("meta", "run", str(run).encode())  # what the watcher wakes for
+        await bench.watcher.run_once()
+        await bench.router.run_once()
+    record = await bench.backend.inspect(0, msg_id)
+    assert record is not None
+    assert record.legs[0].attempt == 0
+
+
 async def test_where_the_message_cannot_be_read_any_more_all_that_was_used_is_counted(bench: Bench) -> None:
     msg_id = await bench.send(correlation_id=CONV, budget={"tokens": 900}, needs={"context_tokens": 50})
     await bench.router.run_once()
