@@ -20,11 +20,15 @@ BUSY_MS = 1_000
 SLOT_MS, SLOTS = 5_000, 6
 #: Of a process that dies each message is noticed that it had in hand, all within a lease.
 DEATH_MS = 15_000
+#: Silence of a run is its agent's fault from so long on, however little time its sender gave it.
+SILENT_MS = 15_000
 #: Under this name the hash keeps the names of all agents whose circuit is not closed; no agent_id begins so.
 LISTED = "*"
 
 #: Retryable answers that say what the agent is asked for, and not how it is.
 ANSWERS = frozenset({"context.exceeded", "overloaded", "capacity.exhausted"})
+#: Retryable answers of runs that were cut off: they speak against the agent where it was at fault.
+TIMEOUTS = frozenset({"timeout.processing", "timeout.total"})
 #: Retryable answers that say nothing of the agent.
 SAYS_NOTHING = frozenset({"agent.lost", "backend.unavailable"})
 
@@ -136,11 +140,12 @@ def counted(row: Row, probe: str, now_ms: int, *, good: bool, before: bool = Fal
 def speaks_for(status: str, code: str, wait_ms: int, *, hung: bool) -> bool | None:
     """What an answer says of its agent: that it is well, that it is not, or (None) nothing.
 
-    What burns no attempt says nothing, but that `Retry(after=...)` is an answer. `hung`: when total cut it off, it had long been silent.
+    What burns no attempt says nothing, but that `Retry(after=...)` is an answer. `hung`: it was cut off when it
+    had long been silent, or by what its agent declares.
     """
     if status != "retryable" or code in ANSWERS or (wait_ms >= 0 and code == "handler.retry"):
         return True
-    if wait_ms >= 0 or code in SAYS_NOTHING or (code == "timeout.total" and not hung):
+    if wait_ms >= 0 or code in SAYS_NOTHING or (code in TIMEOUTS and not hung):
         return None
     return False
 

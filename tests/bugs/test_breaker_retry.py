@@ -106,7 +106,7 @@ async def test_B118_another_agent_gets_what_the_open_one_does_not(stage: Stage) 
         await world.router("router-2")
         await world.client()
         await world.agent("a1", make=hanging.make)
-        held = [world.ask({"do": "hang"}, "agent_id:a1", timeout=25) for _ in range(2 * AT_ONCE)]
+        held = [world.ask({"do": "hang"}, "agent_id:a1", timeout=35) for _ in range(2 * AT_ONCE)]
         await world.until(lambda: all(call.over for call in held), "the end of what hangs")
         await world.agent("a2", make=well.make)
         began = len(hanging.starts)

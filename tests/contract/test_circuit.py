@@ -164,23 +164,50 @@ async def test_a_handler_without_a_sign_of_life_counts(late: Drive) -> None:
 
 async def test_a_run_that_hangs_until_total_counts(late: Drive) -> None:
     for _ in range(OPENS):
-        await late.running(total_ms=8_000)
-    await late.live(9_000)
+        await late.running(total_ms=20_000)
+    await late.place.pass_time(20_001)
+    await late.backend.due(0)
     assert await is_open(late)
 
 
 async def test_a_late_answer_of_a_run_that_hung_counts_once(late: Drive) -> None:
     for _ in range(OPENS - 1):
-        taken = await late.running(total_ms=8_000)
-        await late.place.pass_time(8_001)
+        taken = await late.running(total_ms=20_000)
+        await late.place.pass_time(20_001)
         assert await late.settle(taken, retryable()) == "stale"
         await late.backend.due(0)
     assert not await is_open(late)
     await late.take()
-    taken = await late.running(total_ms=8_000)
-    await late.place.pass_time(8_001)
+    taken = await late.running(total_ms=20_000)
+    await late.place.pass_time(20_001)
     assert await late.settle(taken, success()) == "stale"
     assert await is_open(late)
+
+
+async def test_callers_in_a_hurry_say_nothing_of_the_agent(late: Drive) -> None:
+    """Else one sender with short timeouts could keep any agent from everybody."""
+    for _ in range(OPENS):
+        await late.running(total_ms=8_000)
+    await late.live(9_000)
+    assert not await is_open(late)
+
+
+async def test_what_senders_in_a_hurry_call_overdue_says_nothing_of_the_agent(late: Drive) -> None:
+    hands = [await late.running(**LONG | {"processing_ms": 2_000}) for _ in range(OPENS)]
+    events = await late.live(3_000, renew=tuple(taken.hand for taken in hands))
+    assert [event.what for event in events if event.what != "again"] == ["overdue"] * OPENS
+    assert not await is_open(late)
+
+
+@pytest.mark.parametrize(("processing_ms", "opens"), [(2_000, False), (15_000, True)])
+async def test_an_overdue_run_that_the_agent_ends_counts_unless_its_sender_was_in_a_hurry(
+    drive: Drive, processing_ms: int, opens: bool
+) -> None:
+    """An agent that has declared less than its message allows ends its run by that."""
+    for _ in range(OPENS):
+        taken = await drive.running(**LONG | {"processing_ms": processing_ms})
+        assert await drive.settle(taken, retryable("timeout.processing")) == "done"
+    assert await is_open(drive) is opens
 
 
 async def test_a_run_that_total_cuts_off_soon_after_its_start_says_nothing(late: Drive) -> None:

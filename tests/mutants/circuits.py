@@ -16,6 +16,9 @@ _STEP = "circuit::test_a_step_back_of_the_clock_lets_the_probe_go_at_once"
 _GONE = "circuit::test_it_is_gone_with_its_agent"
 _GIVEN = "circuit::test_what_is_handed_back_says_nothing_of_the_agent"
 _SOON = "circuit::test_a_run_that_total_cuts_off_soon_after_its_start_says_nothing"
+_HURRY = "circuit::test_callers_in_a_hurry_say_nothing_of_the_agent"
+_OVERDUE = "circuit::test_what_senders_in_a_hurry_call_overdue_says_nothing_of_the_agent"
+_ENDED = "circuit::test_an_overdue_run_that_the_agent_ends_counts_unless_its_sender_was_in_a_hurry"
 
 
 def rule(name: str, old: str, new: str, test: str) -> Mutant:
@@ -42,10 +45,25 @@ MUTANTS = (
     lua(
         "no news, of what is cut off at once",
         "parts/circuits.lua",
-        "if hangs(r, L) then tally",
-        "if L.tk then tally",
+        "if death or hangs(r, L) then tally",
+        "if death or L.tk then tally",
         _SOON,
     ),
+    lua(
+        "no news, of callers in a hurry",
+        "parts/circuits.lua",
+        ">= math.max(r.head.pr, SILENT_MS)",
+        ">= math.min(r.head.pr, r.head.to) / 2",
+        _HURRY,
+    ),
+    lua(
+        "no news, of what is overdue in a hurry",
+        "parts/circuits.lua",
+        ">= math.max(r.head.pr, SILENT_MS)",
+        ">= r.head.pr",
+        _OVERDUE,
+    ),
+    lua("no news, of an agent in a hurry", "parts/circuits.lua", " and r.head.pr >= SILENT_MS) end", ") end", _ENDED),
     lua("no news, of who is gone", "close_inbox.lua", "  forget_health(ARGV[1])\n", "", _GONE),
     lua("stepped back", "parts/circuits.lua", "if row.opened <= now and now <", "if now <", _STEP),
     memory(
@@ -73,10 +91,25 @@ MUTANTS = (
     memory(
         "no news, of what is cut off at once",
         "health",
-        "    if hangs(part, record, number):\n",
-        "    if record.legs[number].taken_at_ms:\n",
+        "    if death or hangs(part, record, number):\n",
+        "    if death or record.legs[number].taken_at_ms:\n",
         _SOON,
     ),
+    memory(
+        "no news, of callers in a hurry",
+        "health",
+        ">= max(head.processing_ms, SILENT_MS)",
+        ">= min(head.processing_ms, head.total_ms) // 2",
+        _HURRY,
+    ),
+    memory(
+        "no news, of what is overdue in a hurry",
+        "health",
+        ">= max(head.processing_ms, SILENT_MS)",
+        ">= head.processing_ms",
+        _OVERDUE,
+    ),
+    memory("no news, of an agent in a hurry", "health", " and record.head.processing_ms >= SILENT_MS\n", "\n", _ENDED),
     memory("no news, of who is gone", "inboxes", "        forget_health(part, agent)\n", "", _GONE),
     rule("stepped back", 'return "open" if self.opened_at_ms <= now_ms <', 'return "open" if now_ms <', _STEP),
 )

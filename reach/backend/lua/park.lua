@@ -45,7 +45,7 @@ catch_up(r, L, instance)
 local e, kept = bytes(r, L)
 if now >= ends(r, L) or not e then
   if e then
-    cut_off(r, l, L)
+    lost_run(r, l, L)
     lapse(r, l, L, 'expired', 'timeout.total', 'it asked after the total time')
   else lapse(r, l, L, 'expired', 'backend.unavailable', 'the bytes of the message were lost with its inbox entry') end
   save(r)

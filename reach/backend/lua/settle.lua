@@ -42,9 +42,9 @@ local function settle(m, l, h, instance, status, code, core, details, wait)
   local mine = instance == '' or L.i == instance
   if not ((L.st == 'running' and mine) or L.st == 'queued') then return L.se and mine and 'done' or 'stale' end
   catch_up(r, L, instance)
-  local hung, before = hangs(r, L), failed_there(L)
+  local hung, before = at_fault(r, L, answer.code), failed_there(L)
   if now >= ends(r, L) then
-    cut_off(r, l, L)
+    lost_run(r, l, L)
     lapse(r, l, L, 'expired', 'timeout.total', 'the answer came after the total time')
     save(r)
     return 'stale'

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from reach.backend.memory_backend.closing import give_back, lapse_leg, own_answer
-from reach.backend.memory_backend.health import cut_off, lost_run
+from reach.backend.memory_backend.health import lost_run
 from reach.backend.memory_backend.lining import mend
 from reach.backend.memory_backend.partition import Partition, next_moment
 from reach.backend.memory_backend.store import MessageRecord
@@ -133,7 +133,7 @@ class _Round:
         """Whether the leg has ended now: its total is over, or its ttl before anybody had it."""
         part, head, leg = self.part, record.head, record.legs[number]
         if part.now_ms >= ends_at_ms(head, leg):
-            cut_off(part, msg_id, record, number)
+            lost_run(part, msg_id, record, number)
             asks = leg.state is LegState.PARKED
             code, message = "timeout.total", "nobody has answered in time" if asks else "the total time is over"
         elif not leg.handed and part.now_ms >= head.first_at_ms:
@@ -181,7 +181,7 @@ class _Round:
         answer = None
         if message:
             state = record.legs[number].state
-            lost_run(self.part, msg_id, number, record.legs[number], death=what == "reclaimed")
+            lost_run(self.part, msg_id, record, number, death=what == "reclaimed")
             answer = Answer("retryable", code, own_answer("retryable", code, message), f'{{"state":"{state}"}}')
         if give_back(self.part, msg_id, record, number, code, burn=answer is not None, answer=answer):
             return record.legs[number].due_at_ms

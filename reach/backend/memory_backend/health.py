@@ -4,7 +4,7 @@ from reach.backend.memory_backend.partition import Partition
 from reach.backend.memory_backend.store import MessageRecord
 from reach.backend.steps import Answer
 from reach.envelope import circuit
-from reach.envelope.circuit import BUSY_MS, LISTED, OPEN_MS, Row, probe_of
+from reach.envelope.circuit import BUSY_MS, LISTED, OPEN_MS, SILENT_MS, Row, probe_of
 from reach.envelope.ledger import Leg, LegState, ends_at_ms
 
 HOUR_MS = 3_600_000
@@ -70,22 +70,24 @@ def barred(part: Partition, agent: str, msg_id: str, number: int, hand: str) -> 
 
 
 def hangs(part: Partition, record: MessageRecord, number: int) -> bool:
-    """Whether a run that total cuts off has been silent for so long that it is its agent's fault."""
+    """Whether a run that is cut off has been silent for so long that it is its agent's fault; less than 15 s is its sender's hurry."""
     head, leg = record.head, record.legs[number]
     since_ms, until_ms = leg.alive_at_ms or leg.taken_at_ms, min(part.now_ms, ends_at_ms(head, leg))
-    return leg.state in _HELD and since_ms > 0 and 2 * (until_ms - since_ms) >= min(head.processing_ms, head.total_ms)
+    return leg.state in _HELD and since_ms > 0 and until_ms - since_ms >= max(head.processing_ms, SILENT_MS)
 
 
-def cut_off(part: Partition, msg_id: str, record: MessageRecord, number: int) -> None:
-    """Total ends a leg."""
-    if hangs(part, record, number):
-        lost_run(part, msg_id, number, record.legs[number], death=False)
+def at_fault(part: Partition, record: MessageRecord, number: int, code: str) -> bool:
+    """An agent may end a run sooner than its message has to be: that is by its own word, and by no sender's."""
+    own = code == "timeout.processing" and record.head.processing_ms >= SILENT_MS
+    return own or hangs(part, record, number)
 
 
-def lost_run(part: Partition, msg_id: str, number: int, leg: Leg, *, death: bool) -> None:
-    """A run was cut off, or its holder has died."""
-    run = probe_of(msg_id, number, leg.hand)
-    tally(part, leg.agent, run, good=False, before=failed_there(leg), death=death)
+def lost_run(part: Partition, msg_id: str, record: MessageRecord, number: int, *, death: bool = False) -> None:
+    """Total or its processing time ends a run, or its holder has died."""
+    leg = record.legs[number]
+    if death or hangs(part, record, number):
+        run = probe_of(msg_id, number, leg.hand)
+        tally(part, leg.agent, run, good=False, before=failed_there(leg), death=death)
 
 
 def failed_there(leg: Leg) -> bool:

@@ -8,7 +8,7 @@ from reach.backend.memory_backend.asking import question
 from reach.backend.memory_backend.closing import lapse_leg, measure, quoted
 from reach.backend.memory_backend.fencing import catch_up, discard_own
 from reach.backend.memory_backend.guarding import outlive
-from reach.backend.memory_backend.health import cut_off, tally
+from reach.backend.memory_backend.health import lost_run, tally
 from reach.backend.memory_backend.partition import Partition
 from reach.backend.memory_backend.placing import post_routed
 from reach.backend.memory_backend.sharing import unshare
@@ -41,7 +41,7 @@ def park(part: Partition, agent: str, parking: Parking) -> SettleVerdict:
         if envelope is None:
             code, message = "backend.unavailable", "the bytes of the message were lost with its inbox entry"
         else:
-            cut_off(part, msg_id, record, number)
+            lost_run(part, msg_id, record, number)
         lapse_leg(part, msg_id, record, number, LegState.EXPIRED, code, message)
         part.save(msg_id, record)
         return "stale"

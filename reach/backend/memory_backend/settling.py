@@ -6,7 +6,7 @@ from reach import ids
 from reach.backend.memory_backend.answering import answered, weighed
 from reach.backend.memory_backend.closing import close_leg, give_back, lapse_leg
 from reach.backend.memory_backend.fencing import catch_up, discard_own
-from reach.backend.memory_backend.health import cut_off, failed_there, hangs, judged
+from reach.backend.memory_backend.health import at_fault, failed_there, judged, lost_run
 from reach.backend.memory_backend.partition import Partition
 from reach.backend.steps import Settlement, SettleVerdict
 from reach.envelope.circuit import probe_of
@@ -33,9 +33,9 @@ def _settle(part: Partition, agent: str, settlement: Settlement) -> SettleVerdic
         catch_up(part, record, number, settlement.instance)
     elif leg.state != LegState.RUNNING or not same_instance:
         return "done" if leg.settled and same_instance else "stale"
-    hung, before = hangs(part, record, number), failed_there(record.legs[number])
+    hung, before = at_fault(part, record, number, answer.code), failed_there(record.legs[number])
     if part.now_ms >= ends_at_ms(record.head, leg):
-        cut_off(part, msg_id, record, number)
+        lost_run(part, msg_id, record, number)
         message = "the answer came after the total time"
         lapse_leg(part, msg_id, record, number, LegState.EXPIRED, "timeout.total", message)
         part.save(msg_id, record)

@@ -147,6 +147,7 @@ def test_while_it_is_not_closed_only_the_probe_counts(good: bool, now_ms: int) -
         ("retryable", "handler.error", 0, False, None),
         ("retryable", "timeout.total", -1, False, None),
         ("retryable", "timeout.total", -1, True, False),
+        ("retryable", "timeout.processing", -1, False, None),
         ("retryable", "timeout.processing", -1, True, False),
     ],
 )

@@ -1,6 +1,7 @@
 -- What an open circuit keeps from an agent: a hand-over, but for the one probe; and what a run's end says of its agent. Needs health, closing.
 local ANSWERS = {['context.exceeded'] = true, ['overloaded'] = true, ['capacity.exhausted'] = true}
 local SAYS_NOTHING = {['agent.lost'] = true, ['backend.unavailable'] = true}
+local TIMEOUTS, SILENT_MS = {['timeout.processing'] = true, ['timeout.total'] = true}, 15000
 
 local function name_of(m, l, h) return m .. '/' .. l .. '/' .. h end
 
@@ -38,11 +39,14 @@ local function barred(agent, m, l, h)
   return false
 end
 
--- Whether a run that total cuts off has been silent for so long that it is its agent's fault.
+-- Whether a run that is cut off has been silent for so long that it is its agent's fault; less than 15 s is its sender's hurry.
 local function hangs(r, L)
   local since = L.al or L.tk
-  return (L.st == 'running' or L.st == 'queued') and since and 2 * (math.min(now, ends(r, L)) - since) >= math.min(r.head.pr, r.head.to)
+  return (L.st == 'running' or L.st == 'queued') and since and math.min(now, ends(r, L)) - since >= math.max(r.head.pr, SILENT_MS)
 end
+
+-- An agent may end a run sooner than its message has to be: that is by its own word, and by no sender's.
+local function at_fault(r, L, code) return hangs(r, L) or (code == 'timeout.processing' and r.head.pr >= SILENT_MS) end
 
 -- Whether an earlier run of the leg has failed at this agent.
 local function failed_there(L)
@@ -52,15 +56,14 @@ local function failed_there(L)
   return false
 end
 
-local function cut_off(r, l, L)
-  if hangs(r, L) then tally(L.a, name_of(r.m, l, L.h), false, failed_there(L)) end
+-- Total or its processing time ends a run, or its holder has died.
+local function lost_run(r, l, L, death)
+  if death or hangs(r, L) then tally(L.a, name_of(r.m, l, L.h), false, failed_there(L), death) end
 end
-
-local function lost_run(r, l, L, death) tally(L.a, name_of(r.m, l, L.h), false, failed_there(L), death) end
 
 -- What an answer says of its agent: what burns no attempt nothing, but that Retry(after) is an answer.
 local function judged(agent, id, answer, wait, hung, before)
   local good = answer.status ~= 'retryable' or ANSWERS[answer.code] or (wait >= 0 and answer.code == 'handler.retry')
-  local nothing = wait >= 0 or SAYS_NOTHING[answer.code] or (answer.code == 'timeout.total' and not hung)
+  local nothing = wait >= 0 or SAYS_NOTHING[answer.code] or (TIMEOUTS[answer.code] and not hung)
   if good or not nothing then tally(agent, id, good or false, before) end
 end

@@ -16,7 +16,7 @@ end
 local function late(L) return L.st == 'parked' and 'nobody has answered in time' or 'the total time is over' end
 
 local function overdue(r, l, L)
-  if now >= ends(r, L) then cut_off(r, l, L) return expire(r, l, L, 'timeout.total', late(L)) end
+  if now >= ends(r, L) then lost_run(r, l, L) return expire(r, l, L, 'timeout.total', late(L)) end
   if not L.f and now >= r.head.fa then
     if holder_of(r, L) then L.f = true return false end -- a plain reader has it: the first hand-over was in time
     return expire(r, l, L, 'ttl.expired', 'the ttl was over before the first hand-over')
