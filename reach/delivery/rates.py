@@ -6,12 +6,11 @@ between has paid for nothing, and the bucket fills again.
 
 from collections.abc import Iterable
 
-import msgspec
-
 from reach.backend.port import Backend
 from reach.backend.steps import Again, RouteResult, Send
 from reach.clock import Clock
 from reach.delivery.judge import Case
+from reach.delivery.turns import Turns
 from reach.envelope.registration import Rate
 from reach.routing.index import CapabilityIndex
 
@@ -20,30 +19,19 @@ MAX_AGENTS = 10_000
 HANDS_OVER = frozenset({"deliver", "move"})
 
 
-class _Turns(msgspec.Struct):
-    """What this router knows of an empty bucket: when there will be something in it, and when after all those whom it has put off."""
-
-    empty_until_ms: int
-    next_ms: int
-    tokens: int  # for a message that needs so many
-
-
 class Rates:
     """Pays for hand-overs to agents that declare a limit. Who is put off is told a turn of his own, so that not all come at once."""
 
     def __init__(self, backend: Backend, index: CapabilityIndex, clock: Clock) -> None:
         self._backend, self._index, self._clock = backend, index, clock
-        self._turns: dict[str, _Turns] = {}
+        self._turns: dict[str, Turns] = {}
 
     def begin(self, case: Case) -> None:
         """Tell the case whose bucket is known to be empty, and in how many ms it may have its turn there: nobody needs to be asked."""
-        now_ms, tokens = self._clock.monotonic_ms(), _tokens(case)
-        self._turns = {agent: turns for agent, turns in self._turns.items() if turns.empty_until_ms > now_ms}
-        case.limited = {
-            agent: max(turns.empty_until_ms, turns.next_ms) - now_ms
-            for agent, turns in self._turns.items()
-            if tokens >= turns.tokens
-        }
+        now_ms, msg_id, tokens = self._clock.monotonic_ms(), _message(case), _tokens(case)
+        self._turns = {agent: turns for agent, turns in self._turns.items() if not turns.is_over(now_ms)}
+        waits = {agent: turns.wait_ms(msg_id, tokens, now_ms) for agent, turns in self._turns.items()}
+        case.limited = {agent: wait_ms for agent, wait_ms in waits.items() if wait_ms}
 
     async def pay(self, case: Case) -> bool:
         """Pay for what the decision hands over. False: somebody is over its limit, as `case.limited` says now: decide anew.
@@ -58,21 +46,22 @@ class Rates:
                 continue
             wait_ms = await self._backend.spend_rate(agent_id, agent.rate, _tokens(case))
             if wait_ms:
-                self._note(case, agent_id, wait_ms)
+                self._emptied(case, agent_id, wait_ms)
                 paid = False
             else:
                 case.paid = {**case.paid, agent_id: agent.rate}
         return paid
 
     def put_off(self, case: Case) -> None:
-        """The message has its turn: whoever comes next has a later one."""
-        if not case.limited or not _waits(case):
-            return
-        agent_id = min(case.limited, key=lambda agent: case.limited[agent])
-        agent, turns = self._index.agents.get(agent_id), self._turns.get(agent_id)
-        if agent is not None and agent.rate is not None and turns is not None:
-            mine_ms = self._clock.monotonic_ms() + case.limited[agent_id]
-            turns.next_ms = mine_ms + _apart_ms(agent.rate, _tokens(case))
+        """The message is decided: where it waits it has its turn, and keeps it while it looks again; else it needs none any more."""
+        now_ms, msg_id = self._clock.monotonic_ms(), _message(case)
+        agents = _waits_for(case)
+        for agent_id, turns in self._turns.items():
+            agent = self._index.agents.get(agent_id)
+            if agent_id not in agents:
+                turns.drop(msg_id)
+            elif agent is not None and agent.rate is not None:
+                turns.give(msg_id, case.limited[agent_id], _apart_ms(agent.rate, _tokens(case)), now_ms)
 
     async def close(self, case: Case, result: RouteResult | None) -> None:
         """The case has its verdict: give back what was paid for hand-overs that did not happen."""
@@ -82,13 +71,13 @@ class Rates:
                 await self._backend.spend_rate(agent_id, rate, _tokens(case), back=True)
         case.paid = {}
 
-    def _note(self, case: Case, agent_id: str, wait_ms: int) -> None:
-        now_ms = self._clock.monotonic_ms()
-        known = self._turns.get(agent_id)
-        next_ms = max(now_ms + wait_ms, known.next_ms if known is not None else 0)
-        if known is not None or len(self._turns) < MAX_AGENTS:
-            self._turns[agent_id] = _Turns(now_ms + wait_ms, next_ms, _tokens(case))
-        case.limited = {**case.limited, agent_id: next_ms - now_ms}
+    def _emptied(self, case: Case, agent_id: str, wait_ms: int) -> None:
+        now_ms, msg_id, tokens = self._clock.monotonic_ms(), _message(case), _tokens(case)
+        turns = self._turns.get(agent_id) or Turns(0, 0)
+        turns.emptied(msg_id, wait_ms, tokens, now_ms)
+        if len(self._turns) < MAX_AGENTS:
+            self._turns[agent_id] = turns
+        case.limited = {**case.limited, agent_id: turns.wait_ms(msg_id, tokens, now_ms)}
 
 
 def _apart_ms(rate: Rate, tokens: int) -> int:
@@ -112,11 +101,21 @@ def _handed_to(case: Case) -> list[str]:
     return []
 
 
-def _waits(case: Case) -> bool:
+def _message(case: Case) -> str:
+    if case.reference is not None:
+        return case.reference.msg_id
+    return case.envelope.msg_id if case.envelope is not None else ""
+
+
+def _waits_for(case: Case) -> set[str]:
+    """The agents at whose limits it waits: a leg of a broadcast at that of its own, any other at the one that comes first."""
     decision = case.decision
-    if isinstance(decision, Send):
-        return any(plan.act == "delay" for plan in decision.plans)
-    return isinstance(decision, Again) and decision.plan.act == "delay"
+    plans = decision.plans if isinstance(decision, Send) else [decision.plan] if isinstance(decision, Again) else []
+    waiting = [plan.agent for plan in plans if plan.act == "delay"]
+    named = {agent for agent in waiting if agent in case.limited}
+    if len(named) == len(waiting) or not case.limited:
+        return named
+    return named | {min(case.limited, key=lambda agent: case.limited[agent])}
 
 
 def _used(case: Case, result: RouteResult | None) -> Iterable[str]:

@@ -158,7 +158,7 @@ def _fan_out(message: Message, by: Chooser, view: View) -> Choice:
     strategy = strategy_for("all", view.policy.strategy)
     picked = STRATEGIES[strategy](sifted.fits, message, view, by.memory, by.rng)
     chosen = picked.chosen
-    longest_ms = max(_last_look_ms(message) - view.now_ms, FIRST_RECHECK_MS)
+    longest_ms = min(max(_last_look_ms(message) - view.now_ms, FIRST_RECHECK_MS), LAST_RECHECK_MS)
     able = {agent.agent_id for agent in sift(chosen, message, view, ABLE, preferences=()).fits}
     steps = [
         Deliver(agent.agent_id)
@@ -277,6 +277,8 @@ def _over_rate(message: Message, leg: Leg | None, sifted: Sifted, view: View) ->
         last_ms = min(last_ms, message.first_at_ms)
     is_new = leg is None or not (leg.agent or leg.core)
     if view.now_ms + wait_ms < last_ms and not (is_new and view.policy.on_full == "reject"):
+        # Somebody else may come, so it looks again meanwhile; its turn is kept by who counts them.
+        wait_ms = min(wait_ms, LAST_RECHECK_MS)
         return Delay(wait_ms, leg.agent if leg is not None and message.scope == "all" else "")
     if leg is not None and leg.core:
         return _last(leg)

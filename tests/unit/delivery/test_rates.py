@@ -34,6 +34,7 @@ class Limited(Bench):
     def __init__(self) -> None:
         super().__init__()
         self.ids: list[str] = []
+        self.rounds = 0
 
     async def start(self, **fields: Any) -> None:
         await self.open()
@@ -56,6 +57,21 @@ class Limited(Bench):
             self.ids.append(await self.send(**made | fields))
         await self.router.run_once()
 
+    async def go_on(self, ms: int) -> None:
+        """So much later, who waits looks again."""
+        self.advance(ms)
+        await self.backend.due(0)
+        self.rounds += 1
+        await self.backend.beat(AGENT, "i", b'{"state":"ready"}')
+        await self.backend.set_meta("meta", "round", str(self.rounds).encode())  # what the watcher wakes for
+        await self.watcher.run_once()
+        await self.router.run_once()
+
+    def turns(self) -> list[int]:
+        """In how many ms they are."""
+        turns, now_ms = self.router._rates._turns[AGENT], self.clock.monotonic_ms()
+        return [at_ms + turns.later_ms - now_ms for at_ms in turns.at_ms.values()]
+
     async def legs(self) -> list[Any]:
         records = [await self.backend.inspect(0, msg_id) for msg_id in self.ids]
         return [record.legs[0] for record in records if record is not None]
@@ -68,19 +84,59 @@ async def test_those_who_wait_have_a_turn_each_and_redis_is_asked_once() -> None
     bench = Limited()
     await bench.start()
     await bench.ask(10)
-    waiting = [leg for leg in await bench.legs() if leg.state is LegState.WAITING]
-    now_ms = bench.server_clock.wall_ms()
-    assert [leg.until_ms - now_ms for leg in waiting] == [10_000, 20_000, 30_000, 40_000]
     assert bench.paid.spent == 7, "six that were granted, and the one that found out"
+    assert bench.turns() == [10_000, 20_000, 30_000, 40_000]
     for more in range(1, 5):
-        bench.advance(10_000)
-        await bench.backend.due(0)
-        await bench.backend.beat(AGENT, "i", b'{"state":"ready"}')
-        await bench.backend.set_meta("meta", "round", str(more).encode())  # what the watcher wakes for
-        await bench.watcher.run_once()
-        await bench.router.run_once()
+        for _ in range(4):
+            await bench.go_on(2_000)
+            assert (await bench.states()).count("queued") == 5 + more
+        await bench.go_on(2_000)
         assert (await bench.states()).count("queued") == 6 + more
-    assert bench.paid.spent == 7 + 4
+    assert bench.paid.spent == 7 + 4 + 3, (
+        "who looks again asks nobody before its turn, but for the first of those left, once"
+    )
+
+
+async def test_who_comes_new_does_not_pass_those_who_wait() -> None:
+    bench = Limited()
+    await bench.start()
+    await bench.ask(8)
+    for _ in range(4):
+        await bench.go_on(2_000)
+    bench.advance(2_000)
+    await bench.ask(1)
+    assert (await bench.states())[6:] == ["waiting"] * 3, "there is something in it, for the one whose turn it is"
+    await bench.go_on(0)
+    assert (await bench.states())[6:] == ["queued", "waiting", "waiting"]
+    assert bench.turns() == [10_000, 20_000]
+
+
+async def test_who_finds_nothing_at_its_turn_is_the_first_at_the_next() -> None:
+    bench = Limited()
+    await bench.start()
+    await bench.ask(8)
+    for _ in range(4):
+        await bench.go_on(2_000)
+    bench.advance(2_000)
+    await bench.backend.spend_rate(AGENT, SIX, 0)  # another router
+    await bench.go_on(0)
+    assert (await bench.states())[6:] == ["waiting"] * 2
+    await bench.ask(1)
+    assert bench.turns() == [10_000, 20_000, 30_000]
+    for _ in range(5):
+        await bench.go_on(2_000)
+    assert (await bench.states())[6:] == ["queued", "waiting", "waiting"]
+
+
+async def test_turns_of_those_who_wait_no_more_hold_nobody_up() -> None:
+    bench = Limited()
+    await bench.start()
+    await bench.ask(20)
+    for msg_id in bench.ids[6:]:
+        assert (await bench.backend.cancel(0, msg_id, "tester", 1, 0)).closed == 1
+    await bench.go_on(12_000)
+    await bench.ask(1)
+    assert (await bench.states())[-1] == "queued"
 
 
 async def test_a_hand_over_that_came_to_nothing_is_given_back() -> None:

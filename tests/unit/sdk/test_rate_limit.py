@@ -59,6 +59,42 @@ async def test_another_agent_gets_what_is_over_the_limit_of_the_first() -> None:
         assert outputs.count("free") >= 29
 
 
+async def test_who_waits_for_a_limit_sees_who_comes_meanwhile() -> None:
+    limited, began = slow_lane(rate_limit=3, name="limited")
+    free, _ = slow_lane(name="free")
+    async with TestReach(limited) as bus:
+        calls = [asyncio.create_task(bus.request("think")) for _ in range(4)]
+        await bus.advance(1)
+        assert len(began) == 3
+        await bus.start(free)
+        await bus.advance(3)
+        assert all(call.done() for call in calls)
+        outputs = [(await call).output for call in calls]
+        assert (outputs.count("free"), outputs.count("limited")) == (1, 3)
+
+
+async def test_whoever_was_given_a_turn_has_it_however_many_come_meanwhile() -> None:
+    agent, began = slow_lane(rate_limit=30)
+    async with TestReach(agent) as bus:
+        loop, took = asyncio.get_running_loop(), []
+
+        async def ask() -> None:
+            asked_at = bus.clock.monotonic_ms()
+            receipt = await bus.request("think", timeout=20)
+            took.append((receipt.code, bus.clock.monotonic_ms() - asked_at))
+
+        calls = []
+        for _ in range(120):
+            calls.append(loop.create_task(ask()))
+            await bus.advance(0.5)
+        await bus.advance(21)
+        await asyncio.gather(*calls)
+        refused = [ms for code, ms in took if code == "overloaded"]
+        assert len(refused) + len(began) == 120
+        assert refused, "more come than may go"
+        assert max(refused) < 1_000, "who is refused is told at once, and nobody behind whom it has waited for"
+
+
 async def test_a_broadcast_is_paid_by_each_agent_for_itself() -> None:
     limited, began = slow_lane(rate_limit=1, name="limited")
     free, _ = slow_lane(name="free")
