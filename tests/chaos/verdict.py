@@ -104,7 +104,9 @@ class Judge:
             return
         for receipt in message.receipts:
             if receipt.code not in allowed:
-                self.broken(message, f"ended {receipt.status}/{receipt.code}: {receipt.error_message}")
+                self.broken(
+                    message, f"ended {receipt.status}/{receipt.code}: {receipt.error_message} {receipt.details}"
+                )
             if receipt.ok and receipt.output != {"n": message.n}:
                 self.broken(message, f"has the output {receipt.output}")
 

@@ -83,6 +83,7 @@ class CrashWorld:
     Attributes:
         heirs: What is started at once when a process of that name has died.
         calls: Every question that was asked.
+        told: The codes that callers got, once a run is over.
         skews: How far the wall clock of the process of that name is ahead of the store's, in ms; hours, where it does not say.
     """
 
@@ -93,6 +94,7 @@ class CrashWorld:
     processes: dict[str, Process] = field(default_factory=dict)
     heirs: dict[str, Callable[[], Awaitable[object]]] = field(default_factory=dict)
     calls: list[Call] = field(default_factory=list)
+    told: set[str] = field(default_factory=set)
     clients: dict[str, Reach] = field(default_factory=dict)
     agents: dict[str, AgentRun] = field(default_factory=dict)
     declared: dict[str, Agent] = field(default_factory=dict)

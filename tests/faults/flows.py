@@ -39,14 +39,13 @@ FLOWS: dict[str, Flow] = {}
 def flow(
     of: str, codes: str = "ok", *, before: Act, dead_letters: int = 0, after: Act | None = None
 ) -> Callable[[Act], Act]:
-    """Register the decorated coroutine function as what happens during a flow. `codes`: the usual one first."""
+    """Register the decorated coroutine function as what happens in a flow. `codes`: the usual one first; `-`: usually nobody hears any."""
 
     def add(during: Act) -> Act:
-        told = codes.split()
+        usual, *others = codes.split() or ["-"]
+        told = {code for code in (usual, *others) if code != "-"}
         name = during.__name__
-        FLOWS[name] = Flow(
-            name, tuple(of.split()), before, during, frozenset(told), told[0] if told else "", dead_letters, after
-        )
+        FLOWS[name] = Flow(name, tuple(of.split()), before, during, frozenset(told), usual, dead_letters, after)
         return during
 
     return add

@@ -18,7 +18,7 @@ async def register(world: CrashWorld) -> None:
     await answered(world)
 
 
-@flow("a1 router", before=everybody)
+@flow("a1 router", "ok route.not_found error.unknown_type", before=everybody)
 async def declare(world: CrashWorld) -> None:
     """A running agent learns something new; the instance that comes after a dead one learns it too."""
     world.heirs["a1"] = lambda: _reborn(world)

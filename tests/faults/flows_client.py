@@ -160,19 +160,19 @@ async def _send(world: CrashWorld, body: object, target: str, **options: float) 
     world.handle = sending.result()
 
 
-@flow("client router a1", "cancelled", before=something_runs)
+@flow("client router a1", "cancelled timeout.total", before=something_runs)
 async def cancel_running(world: CrashWorld) -> None:
     world.do("client", _cancelled(world))
     await answered(world)
 
 
-@flow("client router", "cancelled", before=something_is_queued)
+@flow("client router", "cancelled timeout.total", before=something_is_queued)
 async def cancel_queued(world: CrashWorld) -> None:
     world.do("client", _cancelled(world))
     await answered(world)
 
 
-@flow("client router", "cancelled", before=something_is_unrouted)
+@flow("client router", "cancelled route.not_found", before=something_is_unrouted)
 async def cancel_unrouted(world: CrashWorld) -> None:
     """It leaves a tombstone, which the router meets."""
     call = world.do("client", _cancelled(world))
@@ -189,14 +189,14 @@ async def one_asks_another(world: CrashWorld) -> None:
     await world.until(lambda: len(world.history.runs) == 2, "the start of both handlers")
 
 
-@flow("client router a1 a2", "cancelled", before=one_asks_another)
+@flow("client router a1 a2", "cancelled timeout.total", before=one_asks_another)
 async def cancel_with_a_child(world: CrashWorld) -> None:
     """What the cancelled handler has asked for is cancelled as well, or ends by its total."""
     world.do("client", _cancelled(world))
     await answered(world)
 
 
-@flow("client router a1", "", before=everybody)
+@flow("client router a1", "- timeout.total", before=everybody)
 async def give_up(world: CrashWorld) -> None:
     """A caller that gives up cancels what it has started; where it dies of that, total ends it."""
     call = world.ask({"do": "hang"}, timeout=12)
@@ -214,7 +214,7 @@ async def _cancelled(world: CrashWorld) -> object:
     return await world.handle.receipt()
 
 
-@flow("client", "ok backend.unavailable", before=everybody)
+@flow("client", "backend.unavailable ok", before=everybody)
 async def close(world: CrashWorld) -> None:
     """What a client leaves behind is cancelled, or goes on and ends."""
     world.ask({"do": "sleep", "ms": 300})

@@ -20,7 +20,7 @@ async def holder_is_dead(world: CrashWorld) -> None:
     await world.advance(14_000)
 
 
-@flow("router a2", before=holder_is_dead)
+@flow("router a2", "ok timeout.total", before=holder_is_dead)
 async def takeover(world: CrashWorld) -> None:
     await answered(world)
 
@@ -103,7 +103,7 @@ async def silent_for_29_s(world: CrashWorld) -> None:
     await world.advance(15_000)
 
 
-@flow("router", "agent.lost timeout.total route.not_found", before=silent_for_29_s)
+@flow("router", "route.no_candidate agent.lost timeout.total route.not_found", before=silent_for_29_s)
 async def reaper(world: CrashWorld) -> None:
     """It is removed, and what lay there comes back to a router; another reaper goes on where one died."""
     await world.until(lambda: _has_left(world), "its removal")
