@@ -7,7 +7,7 @@ from typing import Any, Literal
 import msgspec
 
 from reach import Agent, Context, Receipt
-from reach.testing import TestReach
+from reach.testing import TestReach, wait_until
 
 Accident = Literal["the clerk answers late", "the clerk dies"]
 ACCIDENTS: tuple[Accident, ...] = ("the clerk answers late", "the clerk dies")
@@ -96,8 +96,15 @@ async def happen(accident: Accident, *, guarded: bool) -> Story:
         story.receipt = await asked.receipt(0)
         story.lines.append(f"{_now(buses)}  the customer is told {story.receipt.output}")
         assert (await again.receipt(0)).output == story.receipt.output, "both were told the same"
-        story.history = await _history(bus, story.receipt.msg_id)
+        # What happened is written down behind the work, and by real time.
+        await wait_until(lambda: _is_told(bus, story), what="the records of both runs")
     return story
+
+
+async def _is_told(bus: TestReach, story: Story) -> bool:
+    story.history = await _history(bus, story.receipt.msg_id)
+    ended = f"agent.completed {story.receipt.target_agent} {story.receipt.code}" in story.history
+    return ended and any(line.startswith("message.retried") for line in story.history)
 
 
 async def _history(bus: TestReach, msg_id: str) -> list[str]:

@@ -312,3 +312,12 @@ async def test_a_record_of_a_broadcast_is_in_no_line(drive: Drive) -> None:
     await drive.sent(TO_AGENT, Plan("deliver", "a2"), scope="all", line=NAME)
     assert len(await drive.inbox()) == 2
     assert await drive.place.type_of(LINE) == "none"
+
+
+async def test_a_broadcast_with_an_order_key_keeps_no_line_alive(drive: Drive) -> None:
+    """Both name the line; only the one that stands in it counts for how long it lives."""
+    await drive.backend.open_inbox(0, "a2")
+    await queue_up(drive, 1)
+    lives = await drive.place.ttl_ms(LINE)
+    await drive.sent(TO_AGENT, Plan("deliver", "a2"), scope="all", line=NAME, total_ms=LONG_MS)
+    assert await drive.place.ttl_ms(LINE) <= lives

@@ -172,10 +172,13 @@ ENDINGS: tuple[Ending, ...] = (
 @pytest.mark.parametrize("ending", ENDINGS, ids=lambda ending: ending.__name__)
 async def test_every_receipt_has_every_field(drive: Drive, ending: Ending) -> None:
     code = await ending(drive)
-    receipt = await drive.receipt()
-    assert_whole(receipt)
-    assert receipt["code"] == code
-    record = await drive.backend.inspect(0, receipt["msg_id"])
-    if record is not None and code not in {"envelope.id_conflict", "overloaded"}:
-        kept = json.loads(record.receipts[receipt["leg"]])
-        assert kept == receipt | {"stored": True}
+    receipts = await drive.receipts()
+    assert receipts
+    assert [receipt["leg"] for receipt in receipts] == list(range(len(receipts))), "one for each leg"
+    for receipt in receipts:
+        assert_whole(receipt)
+        assert receipt["code"] == code
+        record = await drive.backend.inspect(0, receipt["msg_id"])
+        if record is not None and code not in {"envelope.id_conflict", "overloaded"}:
+            kept = json.loads(record.receipts[receipt["leg"]])
+            assert kept == receipt | {"stored": True}

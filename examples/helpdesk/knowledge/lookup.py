@@ -28,7 +28,7 @@ def look_up(name: str) -> Docs:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         thing = _find(name)
-    doc = inspect.getdoc(thing) or ""
+        doc = inspect.getdoc(thing) or ""  # typing.re warns whenever anything of it is looked at
     kind = _kind(thing)
     if kind == "value":
         return Docs(name, kind, "", f"{name} is {_shortened(repr(thing))}, of type {type(thing).__name__}.")

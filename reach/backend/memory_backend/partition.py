@@ -41,7 +41,8 @@ class Partition:
         self.store.put(key, record)
         self.store.expire_at(key, self.expires_at_ms(record.head))
         line = self.keys.line(self.number, record.head.line)
-        if record.head.line and (self.store.expires_at_ms(line) or 0) < self.expires_at_ms(record.head):
+        in_line = record.head.line and record.head.scope == "one"
+        if in_line and (self.store.expires_at_ms(line) or 0) < self.expires_at_ms(record.head):
             self.store.expire_at(line, self.expires_at_ms(record.head))
 
     def expires_at_ms(self, head: Head) -> int:
