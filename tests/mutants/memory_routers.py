@@ -139,8 +139,8 @@ MUTANTS = (
     memory(
         "rearm",
         "due",
-        "        part.append_again(msg_id, number, leg.hand)\n",
-        "        if not leg.rearm:\n            part.append_again(msg_id, number, leg.hand)\n",
+        "        if may_ask:\n",
+        "        if may_ask and not leg.rearm:\n",
     ),
     memory(
         "gone",

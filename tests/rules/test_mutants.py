@@ -26,6 +26,12 @@ def test_every_mutant_applies_and_its_test_is_there() -> None:
     assert not faults, "\n".join(faults)
 
 
+def test_every_mutant_in_python_is_python() -> None:
+    for mutant in MUTANTS:
+        if mutant.file.endswith(".py"):
+            compile(mutant.applied((ROOT / mutant.file).read_text()), mutant.name, "exec")
+
+
 def test_no_two_have_the_same_name_or_do_the_same() -> None:
     assert [name for name, count in Counter(mutant.name for mutant in MUTANTS).items() if count > 1] == []
     changes = Counter((mutant.file, mutant.old, mutant.new) for mutant in MUTANTS)
