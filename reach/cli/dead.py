@@ -87,6 +87,7 @@ def requeue(names: tuple[str, ...], everything: bool, target: str | None, redis_
         async with edge.opened(redis_url, env) as backend:
             letters = DeadLetters(backend)
             found, missing = await _named(letters, names, everything)
+            found = _latest(found, names)
             problems = [await _sent(letters, letter, target) for letter in found]
             await edge.complain_if_nobody_serves(backend, redis_url, env)
             return max([edge.OK, *problems, *map(_missing, missing)])
@@ -122,6 +123,17 @@ async def _named(letters: DeadLetters, names: tuple[str, ...], everything: bool)
     found = [letter async for letter in letters.list(ALL) if everything or {letter.id, letter.msg_id} & set(names)]
     known = {name for letter in found for name in (letter.id, letter.msg_id)}
     return found, [name for name in names if name not in known]
+
+
+def _latest(found: list[DeadLetter], names: tuple[str, ...]) -> list[DeadLetter]:
+    """Of a message that ended as a dead letter in several rounds the last one: it is one piece of work. All that are named by their ids."""
+    last = {(letter.msg_id or letter.id, letter.said.leg): letter.id for letter in found}
+    chosen = [letter for letter in found if letter.id in {*names, *last.values()}]
+    if len(chosen) < len(found):
+        edge.say(
+            f"{len(found) - len(chosen)} letters of earlier rounds of the same messages stay; name them by their ids"
+        )
+    return chosen
 
 
 async def _sent(letters: DeadLetters, letter: DeadLetter, target: str | None) -> int:

@@ -35,6 +35,7 @@ class Said(msgspec.Struct, frozen=True):
 
     status: str = ""
     code: str = ""
+    leg: int = 0
     round: int = 1
     attempts: int = 0
     target_agent: str | None = None

@@ -1,11 +1,12 @@
 """once_take and once_end: the guard of one effect of a message."""
 
 from reach.backend.bounds import ONCE_MS
-from reach.backend.steps import Guard, Taken
+from reach.backend.steps import Guard, Plan, Taken
 from tests.contract.drive import TO_AGENT, Drive, retryable
 from tests.contract.places import KEYS
 
 LEASE_MS = 15_000
+FINISH = Plan("finish", answer=retryable("handler.error"))
 
 
 async def ask(drive: Drive, taken: Taken, owner: str, name: str = "book") -> Guard:
@@ -138,3 +139,18 @@ async def test_the_result_of_a_forgotten_guard_is_kept(drive: Drive) -> None:
     await drive.place.delete(KEYS.once(0, taken.msg_id, "book"))
     assert await end(drive, taken, "one", b"1") is True
     assert await ask(drive, taken, "two") == Guard("done", b"1")
+
+
+async def test_who_is_told_the_result_keeps_it_as_long_as_its_own_round(drive: Drive) -> None:
+    """A message whose every round ends retryable is asked again for hours: what its first run has done must still be known then."""
+    taken = await drive.running()
+    await ask(drive, taken, "one")
+    await end(drive, taken, "one", b"1")
+    guard, record = KEYS.once(0, taken.msg_id, "book"), KEYS.message(0, taken.msg_id)
+    for round_ in (2, 3, 4):
+        assert await drive.settle(taken, retryable()) == "done"
+        assert (await drive.decide(await drive.asked_again(), FINISH)).verdict == "done"
+        await drive.place.pass_time(50_000)
+        taken = await drive.running(msg_id=taken.msg_id, round=round_)
+        assert await ask(drive, taken, "two") == Guard("done", b"1")
+        assert await drive.place.ttl_ms(guard) - await drive.place.ttl_ms(record) > ONCE_MS - 1_000

@@ -185,6 +185,19 @@ async def test_dead_letters_are_requeued_and_purged(place: str) -> None:
     assert (await call(place, "dead", "ls", "-o", "json")).stdout == b"[]\n"
 
 
+async def test_of_one_piece_of_work_the_letter_of_the_last_round_alone_is_requeued(place: str) -> None:
+    """Each round that ended retryable has left one, and a msg_id names them all: sent to somebody else, all of them would run."""
+    for _ in range(3):
+        await call(place, "request", "breaks", "5", "--timeout", "0.75", "--key", "K")
+    letters = json.loads((await call(place, "dead", "ls", "-o", "json")).stdout)
+    assert len({letter["msg_id"] for letter in letters}) == 1 < len(letters)
+    done = await call(place, "dead", "requeue", letters[0]["msg_id"], "--to", "capability:echo")
+    ((entry_id, _, _),) = [line.split() for line in done.stdout.decode().splitlines()]
+    assert entry_id == letters[-1]["id"]
+    assert f"{len(letters) - 1} letters of earlier rounds" in done.stderr.decode()
+    assert (await call(place, "dead", "purge", "--all")).returncode == 0
+
+
 async def test_a_letter_that_is_junk_stays_and_holds_up_nothing(place: str) -> None:
     with redis.Redis.from_url(place, decode_responses=True) as raw:
         junk = raw.xadd(KeySpace("dev").dead(0), {"m": "", "e": "junk", "r": "", "h": "[]"})

@@ -9,6 +9,7 @@ HELD_UP = "once::test_others_wait_for_the_lease_of_its_owner"
 KEPT = "once::test_the_first_has_it_and_its_result_is_kept"
 LOST = "once::test_who_has_lost_it_ends_nothing"
 HOLDER = "once::test_only_the_holder_of_the_leg_may_begin"
+LATER_ROUND = "once::test_who_is_told_the_result_keeps_it_as_long_as_its_own_round"
 OUTLIVES = "once::test_it_lives_longer_than_the_record"
 AGAIN = "requeue::test_again_nothing_is_sent"
 GOES = "requeue::test_it_is_sent_byte_for_byte_and_its_letter_goes_and_no_other"
@@ -65,12 +66,12 @@ MUTANTS: tuple[Mutant, ...] = (
         "                try:\n                    await self._clock.sleep(0)\n",
         "unit/sdk/test_once.py::test_an_effect_that_takes_longer_than_its_lease_is_made_once",
     ),
-    lua("once kept", "once_take.lua", "if guard.value then return {'done', guard.value, 0} end", "", KEPT),
+    lua("once kept", "once_take.lua", "if guard.value then\n", "if false then\n", KEPT),
     memory(
         "once kept",
         "guarding",
-        '    if "r" in guard:\n        return Guard("done", guard["r"])\n',
-        "",
+        '    if "r" in guard:\n        if part.load',
+        "    if False:\n        if part.load",
         KEPT,
     ),
     lua(
@@ -113,6 +114,14 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     lua("once outlives", "parts/guarding.lua", "math.max(last + ONCE_MS,", "math.max(last,", OUTLIVES),
     memory("once outlives", "guarding", "max(last_ms + ONCE_MS,", "max(last_ms,", OUTLIVES),
+    lua("once outlives, in a later round", "once_take.lua", "  if r then outlive(guard.key, r) end", "", LATER_ROUND),
+    memory(
+        "once outlives, in a later round",
+        "guarding",
+        "            outlive(part, key, msg_id)  # a later",
+        "            pass  # a later",
+        LATER_ROUND,
+    ),
     # ---------------------------------------------------------------- dead letters
     lua("requeue letter", "requeue.lua", "if there.err or #there == 0 then return '' end", "", AGAIN),
     memory(

@@ -14,8 +14,11 @@
 -- INCLUDE guarding
 local m, owner, lease = ARGV[1], ARGV[5], tonumber(ARGV[6])
 local guard = guard_of(m, ARGV[4])
-if guard.value then return {'done', guard.value, 0} end
 local r = load(m)
+if guard.value then
+  if r then outlive(guard.key, r) end -- a later round lives longer
+  return {'done', guard.value, 0}
+end
 if guard.owner ~= owner then
   -- After a step back of the clock a lease may end far ahead: it is trusted for one lease from now, and no longer.
   local left = guard.owner and math.min(guard.ends - now, lease) or 0

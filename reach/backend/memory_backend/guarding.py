@@ -12,6 +12,8 @@ def once_take(part: Partition, msg_id: str, number: int, hand: str, name: str, o
     """Give the guard to the run that asks, renew it, or say what came of the effect."""
     key, guard = _guard(part, msg_id, name)
     if "r" in guard:
+        if part.load(msg_id) is not None:
+            outlive(part, key, msg_id)  # a later round lives longer
         return Guard("done", guard["r"])
     if guard.get("o") != owner.encode():
         ahead_ms = (count_of(guard.get("u", b"")) or 0) - part.now_ms
