@@ -74,6 +74,14 @@ def with_message(command: edge.Command) -> edge.Command:
             click.option("--priority", type=click.IntRange(1, 10), default=5, show_default=True),
             click.option("--correlation-id", help="The conversation."),
             click.option(
+                "--max-attempts", type=click.IntRange(1, 10), help="So many runs at most; 6 where nothing is said."
+            ),
+            click.option(
+                "--min-confidence",
+                type=click.FloatRange(0, 1),
+                help="Ask one other agent where the answer is less sure.",
+            ),
+            click.option(
                 "--budget-hops", type=click.IntRange(0), help="So many messages may follow it in the conversation."
             ),
             click.option("--budget-cost", type=click.FloatRange(0), help="So much may the conversation cost."),

@@ -188,7 +188,7 @@ async def test_dead_letters_are_requeued_and_purged(place: str) -> None:
 async def test_of_one_piece_of_work_the_letter_of_the_last_round_alone_is_requeued(place: str) -> None:
     """Each round that ended retryable has left one, and a msg_id names them all: sent to somebody else, all of them would run."""
     for _ in range(3):
-        await call(place, "request", "breaks", "5", "--timeout", "0.75", "--key", "K")
+        await call(place, "request", "breaks", "5", "--max-attempts", "1", "--key", "K")
     letters = json.loads((await call(place, "dead", "ls", "-o", "json")).stdout)
     assert len({letter["msg_id"] for letter in letters}) == 1 < len(letters)
     done = await call(place, "dead", "requeue", letters[0]["msg_id"], "--to", "capability:echo")

@@ -20,7 +20,7 @@ def receipt_of(done: "subprocess.CompletedProcess[bytes]") -> tuple[Any, ...]:
 
 async def test_what_ended_retryable_runs_again_under_its_key_and_what_ended_for_good_does_not(place: str) -> None:
     for round_ in (1, 2, 3):
-        done = await call(place, "request", "breaks", "1", "--key", "job 1", "--timeout", "0.9", "-o", "json")
+        done = await call(place, "request", "breaks", "1", "--key", "job 1", "--max-attempts", "1", "-o", "json")
         assert receipt_of(done) == ("retryable", "handler.error", round_, False), done.stderr
     for stored in (False, True):
         done = await call(place, "request", "refund", '"no"', "--key", "order 9", "-o", "json")
