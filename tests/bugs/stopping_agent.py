@@ -34,7 +34,7 @@ def made(journal: Path, seconds: float) -> Agent:
 
         note("began", number)
         booked: int = await ctx.once("book", book)
-        await asyncio.sleep(seconds)
+        await asyncio.sleep(seconds)  # the work: a handler that takes so long
         note("ended", number)
         return booked
 
@@ -51,7 +51,7 @@ def hold(journal: Path) -> None:
         with journal.open("a") as lines:
             lines.writelines(f"settling {one.answer.status} {os.getpid()}\n" for one in settlements)
         while not go.exists():
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(LOOK_S)  # until another process has made the file
         return await settle(self, partition, agent_id, settlements)
 
     AgentSide.settle = late  # type: ignore[method-assign]

@@ -72,7 +72,7 @@ async def pass_time(clock: ManualClock, ms: int) -> None:
     while (at_ms := clock.next_at_ms) is not None and at_ms <= end_ms:
         clock.advance(max(at_ms - clock.monotonic_ms(), 0))
         for _ in range(5):
-            await asyncio.sleep(0)
+            await asyncio.sleep(0)  # a turn of the loop: no time passes here but the clock's
     clock.advance(end_ms - clock.monotonic_ms())
 
 

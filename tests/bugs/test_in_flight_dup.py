@@ -145,7 +145,7 @@ async def test_B021_a_thread_that_nobody_can_stop_is_joined_by_no_second_run(red
         running.append(ctx.attempt)
         most.append(len(running))
         if ctx.attempt == 1:
-            time.sleep(2.5)
+            time.sleep(2.5)  # the load that is tried: a thread that nothing can stop, past its processing time
         running.remove(ctx.attempt)
         return ctx.attempt
 

@@ -4,6 +4,7 @@ A state is remembered by its 64-bit hash alone (two of 10 million states share o
 tens of millions; the way to a state is replayed from the start.
 """
 
+from abc import ABC, abstractmethod
 from array import array
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -27,7 +28,7 @@ class Move(Protocol):
 M = TypeVar("M", bound=Move)
 
 
-class Model(Generic[State, M]):
+class Model(ABC, Generic[State, M]):
     """What is explored."""
 
     name: str
@@ -35,21 +36,21 @@ class Model(Generic[State, M]):
     #: every state must be able to end by moves that happen by themselves this soon
     within: int
 
+    @abstractmethod
     def moves(self, state: State) -> Iterable[M]:
         """Everything that may happen next, always in the same order."""
-        raise NotImplementedError
 
+    @abstractmethod
     def next(self, move: M) -> State:
         """The state that a move leads to, in its canonical form."""
-        raise NotImplementedError
 
+    @abstractmethod
     def wrong_in(self, state: State) -> str:
         """The promise that a state breaks, or ""."""
-        raise NotImplementedError
 
+    @abstractmethod
     def is_over(self, state: State) -> bool:
         """Whether everybody has what was promised."""
-        raise NotImplementedError
 
     def tell(self, moves: Sequence[M]) -> list[str]:
         """The moves from the start, for a reader."""

@@ -1,5 +1,6 @@
 """What happens, one thing at a time: the form in which it is told. In words `#3` is a hand and `@3` an instance; traces give them names."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -50,15 +51,15 @@ class Step(NamedTuple):
 Steps = Iterator[Step]
 
 
-class Scene:
+class Scene(ABC):
     """Somebody who acts in a scenario."""
 
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
 
+    @abstractmethod
     def of(self, world: World) -> Steps:
         """Everything that it may do now, always in the same order."""
-        raise NotImplementedError
 
     def open(self, world: World) -> Partition:
         return Partition(self.setting, world)
