@@ -6,26 +6,25 @@ first in its line now, one that nobody has picked up.
 
 from collections.abc import Mapping, Sequence
 from random import Random
-from typing import Any
 
 import msgspec
 
 from reach.envelope.ledger import Leg, LegState
 from reach.routing.agents import Agent
-from reach.routing.filters import ABLE, MEANT, Sifted, Unfit, View, sift
+from reach.routing.filters import ABLE, MEANT, Unfit, View, sift
 from reach.routing.index import CapabilityIndex
 from reach.routing.message import Message
+from reach.routing.nobody import FIRST_RECHECK_MS, LAST_RECHECK_MS, last_answer, last_look_ms, nobody
 from reach.routing.pattern import Term
+from reach.routing.reasons import ended, why_of
 from reach.routing.steps import (
     AT_ONCE,
-    MAX_TOLD,
     Choice,
     Comeback,
     Delay,
     Deliver,
     Finish,
     Move,
-    Seen,
     Stay,
     Step,
     Why,
@@ -36,14 +35,6 @@ MAX_FANOUT = 1_000
 #: However much `max_fanout` in meta allows: one step writes all legs of a message, and holds up everybody while it does.
 MOST_FANOUT = 10_000
 MAX_MOVES = 2
-#: A leg that finds nobody looks again after so long, doubling; the end of a wait is never missed by more than the last step.
-FIRST_RECHECK_MS, LAST_RECHECK_MS = 200, 2_000
-#: While agents come back after the registry was lost, they are expected at any moment.
-SETTLING_RECHECK_MS = 500
-#: What is offered and fits nobody ends so long before total (a tenth of it where it is short): the caller then hears why, not only
-#: that time is up. What nobody offers is waited for through all of network_ms.
-AHEAD_MS = 500
-NOBODY = Picked(())
 
 
 class Chooser(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,7 +99,7 @@ def _without_looking(message: Message, leg: Leg | None, now_ms: int, retry: Come
     """What is settled before anybody is looked for: the end of retrying or of time, and the waits. None: look for somebody."""
     if leg is not None and leg.state is LegState.RETURNED:
         if retry.ends:
-            return _last(leg, dead=retry.dead)
+            return last_answer(leg, dead=retry.dead)
         if retry.wait_ms > 0:
             return Delay(retry.wait_ms, leg.agent if message.scope == "all" else "")
     state = leg.state if leg is not None else LegState.NEW
@@ -128,12 +119,12 @@ def _one(message: Message, leg: Leg | None, by: Chooser, view: View, *, elsewher
     fits = [agent for agent in sifted.fits if agent.agent_id not in barred]
     if not fits:
         if leg is not None and (elsewhere or best is not None):
-            return _end(_last(leg), _why("", sifted))
-        return _nobody(message, leg, sifted, view)
+            return ended(last_answer(leg), why_of("", sifted))
+        return nobody(message, leg, sifted, view)
     strategy = strategy_for("one", view.policy.strategy)
     picked = STRATEGIES[strategy](fits, message, view, by.memory, by.rng)
     agent_id = picked.chosen[0].agent_id
-    return _choice([Deliver(agent_id)], _terms(message, by), picked.chosen, _why(strategy, sifted, fits, picked))
+    return _choice([Deliver(agent_id)], _terms(message, by), picked.chosen, why_of(strategy, sifted, fits, picked))
 
 
 def _asker(leg: Leg | None, *, elsewhere: bool) -> str:
@@ -148,17 +139,17 @@ def _fan_out(message: Message, by: Chooser, view: View) -> Choice:
     """A leg for everybody who is meant; who cannot just now has a leg that waits."""
     sifted = sift(by.index.match(message.pattern), message, view, MEANT, preferences=())
     if not sifted.fits:
-        return _nobody(message, None, sifted, view)
+        return nobody(message, None, sifted, view)
     most = min(by.index.setting("max_fanout", MAX_FANOUT), MOST_FANOUT)
     if len(sifted.fits) > most:
         text = f"{len(sifted.fits)} agents match, at most {most} may"
-        return _end(
-            Finish("target.too_many", text, {"matched": len(sifted.fits), "max_fanout": most}), _why("", sifted)
+        return ended(
+            Finish("target.too_many", text, {"matched": len(sifted.fits), "max_fanout": most}), why_of("", sifted)
         )
     strategy = strategy_for("all", view.policy.strategy)
     picked = STRATEGIES[strategy](sifted.fits, message, view, by.memory, by.rng)
     chosen = picked.chosen
-    longest_ms = min(max(_last_look_ms(message) - view.now_ms, FIRST_RECHECK_MS), LAST_RECHECK_MS)
+    longest_ms = min(max(last_look_ms(message) - view.now_ms, FIRST_RECHECK_MS), LAST_RECHECK_MS)
     able = {agent.agent_id for agent in sift(chosen, message, view, ABLE, preferences=()).fits}
     steps = [
         Deliver(agent.agent_id)
@@ -166,7 +157,7 @@ def _fan_out(message: Message, by: Chooser, view: View) -> Choice:
         else Delay(min(view.limited.get(agent.agent_id, FIRST_RECHECK_MS), longest_ms), agent.agent_id)
         for agent in chosen
     ]
-    return _choice(steps, _terms(message, by), chosen, _why(strategy, sifted, sifted.fits, picked))
+    return _choice(steps, _terms(message, by), chosen, why_of(strategy, sifted, sifted.fits, picked))
 
 
 def _put_off(choice: Choice, until: Delay) -> Choice:
@@ -181,15 +172,15 @@ def _same(message: Message, leg: Leg, by: Chooser, view: View) -> Choice:
     """The leg of a broadcast: its own agent or nobody."""
     agent = by.index.agents.get(leg.agent)
     if agent is None and view.settling:
-        return _nobody(message, leg, sift((), message, view), view)
+        return nobody(message, leg, sift((), message, view), view)
     if agent is None:
         text = f"{leg.agent} was removed"
-        return _end(Finish("agent.lost", text, {"state": leg.state.value}))
+        return ended(Finish("agent.lost", text, {"state": leg.state.value}))
     sifted = sift((agent,), message, view)
     if not sifted.fits:
-        return _nobody(message, leg, sifted, view)
+        return nobody(message, leg, sifted, view)
     return _choice(
-        [Deliver(agent.agent_id)], _terms(message, by), [agent], _why("direct", sifted, sifted.fits, Picked([agent]))
+        [Deliver(agent.agent_id)], _terms(message, by), [agent], why_of("direct", sifted, sifted.fits, Picked([agent]))
     )
 
 
@@ -210,7 +201,7 @@ def _move(message: Message, leg: Leg, by: Chooser, view: View) -> Choice:
     sifted = sift((agent for agent in others if agent.agent_id != best), message, view)
     fits = [agent for agent in sifted.fits if not is_read or agent.free_slots(view.alive_since_ms) > 0]
     if not fits:
-        return Choice((Stay(),), _why("", sifted))
+        return Choice((Stay(),), why_of("", sifted))
     strategy = strategy_for("one", view.policy.strategy)
     picked = STRATEGIES[strategy](fits, message, view, by.memory, by.rng)
     to = picked.chosen[0]
@@ -218,111 +209,7 @@ def _move(message: Message, leg: Leg, by: Chooser, view: View) -> Choice:
     is_busy = is_read and holder is not None and not holder.free_slots(view.alive_since_ms)
     room = to.can_begin(view.alive_since_ms, message.network_ms) if is_busy else 0
     move = Move(to.agent_id, free=not is_read, room=room)
-    return _choice([move], _terms(message, by), picked.chosen, _why(strategy, sifted, fits, picked))
-
-
-def _nobody(message: Message, leg: Leg | None, sifted: Sifted, view: View) -> Choice:
-    """Look again soon, until the wait is over; then say what was missing."""
-    why = _why("", sifted)
-    was_with_somebody = leg is not None and bool(leg.agent or leg.core)
-    if _looped(sifted) and not was_with_somebody and not view.settling:
-        return _end(
-            Finish("loop.detected", "everybody who could take it is among previous_hops", _reasons(sifted)), why
-        )
-    crowded = set(view.unfit.values()) - {"gone"}
-    if crowded and view.policy.on_full == "reject" and not was_with_somebody:
-        text = "this sender fills its share of every inbox" if crowded == {"share"} else "every inbox is full"
-        return _end(Finish("overloaded", text, _reasons(sifted), retry_after_ms=1_000), why)
-    over = _over_rate(message, leg, sifted, view)
-    if over is not None:
-        return Choice((over,), why)
-    network_at_ms, last_ms = message.start_at_ms + message.network_ms, _last_look_ms(message)
-    end_ms = last_ms
-    # To end as not found is final: while agents come back only total may end it.
-    unheard = not was_with_somebody and not sifted.refused
-    if unheard:
-        end_ms = min(network_at_ms, message.total_at_ms)  # where both run out together, `due` says that total has
-    elif not was_with_somebody and message.scope == "all":
-        end_ms = min(network_at_ms, last_ms)
-    if (waits := _circuits(sifted, message, view)) and not (leg is not None and leg.handed):
-        end_ms = min(end_ms, _last_look_ms(message, message.first_at_ms))
-    end_ms = max(end_ms, min(view.settling_until_ms, message.total_at_ms if unheard else last_ms))
-    if view.now_ms < end_ms:
-        most_ms = SETTLING_RECHECK_MS if view.settling else LAST_RECHECK_MS
-        wait_ms = min(max(view.now_ms - message.start_at_ms, FIRST_RECHECK_MS), most_ms)
-        agent = leg.agent if leg is not None and message.scope == "all" else ""
-        return Choice((Delay(min(wait_ms, end_ms - view.now_ms), agent),), why)
-    if leg is not None and leg.core:
-        return _end(_last(leg), why)
-    if waits:
-        text = "all who could take it fail at the moment"
-        return _end(Finish("circuit.open", text, _reasons(sifted), retry_after_ms=min(waits)), why)
-    if sifted.refused or was_with_somebody:
-        return _end(Finish("route.no_candidate", "offered, but nobody fits", _reasons(sifted)), why)
-    text = f"nobody offers {message.pattern.text[:200]}"
-    if message.pattern.kind == "intent":
-        text = f"no capability is described as what this asks for: {message.pattern.name[:200]}"
-    return _end(Finish("route.not_found", text, {"pattern": message.pattern.text[:200]}), why)
-
-
-def _over_rate(message: Message, leg: Leg | None, sifted: Sifted, view: View) -> Step | None:
-    """Where only rate limits stand between a leg and its agents: it waits for the first that may have it, as far as its time allows."""
-    able = {name for name, _ in ABLE}
-    held = [seen.agent for seen in sifted.refused if seen.filter in able]
-    waits = [view.limited[agent] for agent in held if agent in view.limited and agent not in view.unfit]
-    if not waits or len(waits) < len(held):
-        return None
-    wait_ms, last_ms = min(waits), _last_look_ms(message)
-    if leg is None or not leg.handed:
-        last_ms = min(last_ms, message.first_at_ms)
-    is_new = leg is None or not (leg.agent or leg.core)
-    if view.now_ms + wait_ms < last_ms and not (is_new and view.policy.on_full == "reject"):
-        # Somebody else may come, so it looks again meanwhile; its turn is kept by who counts them.
-        wait_ms = min(wait_ms, LAST_RECHECK_MS)
-        return Delay(wait_ms, leg.agent if leg is not None and message.scope == "all" else "")
-    if leg is not None and leg.core:
-        return _last(leg)
-    text = f"everybody is over the rate limit for {wait_ms / 1000:.1f} s"
-    return Finish("overloaded", text, _reasons(sifted), retry_after_ms=wait_ms)
-
-
-def _last(leg: Leg, *, dead: bool = False) -> Finish:
-    """The end with the answer that the leg has; lost bytes leave a leg without any."""
-    if leg.core:
-        return Finish("", "", last=True, dead=dead)
-    return Finish("agent.lost", "it came back without an answer", {"state": leg.state.value}, dead=dead)
-
-
-def _last_look_ms(message: Message, end_at_ms: int | None = None) -> int:
-    end_ms = message.total_at_ms if end_at_ms is None else min(end_at_ms, message.total_at_ms)
-    return end_ms - min(AHEAD_MS, (end_ms - message.start_at_ms) // 10)
-
-
-def _circuits(sifted: Sifted, message: Message, view: View) -> list[int]:
-    """For how long the circuits last that have refused somebody."""
-    return [view.shut_ms(seen.agent, message.partition) for seen in sifted.refused if seen.filter == "circuit"]
-
-
-def _looped(sifted: Sifted) -> bool:
-    """Whether it is the loop filter that left nobody: somebody was refused by it, and nobody got past it."""
-    past = {name for name, _ in ABLE}
-    return sifted.count("loop") > 0 and not any(seen.filter in past for seen in sifted.refused)
-
-
-def _reasons(sifted: Sifted) -> dict[str, Any]:
-    told = [{"agent": seen.agent, "filter": seen.filter, "reason": seen.reason} for seen in sifted.refused[:MAX_TOLD]]
-    return {"reasons": told, "candidates": len(sifted.refused)}
-
-
-def _why(strategy: str, sifted: Sifted, fits: Sequence[Agent] = (), picked: Picked = NOBODY) -> Why:
-    counts = {"matched": len(sifted.fits) + len(sifted.refused), "fit": len(sifted.fits)}
-    for seen in sifted.refused:
-        counts[seen.filter] = counts.get(seen.filter, 0) + 1
-    names = tuple(agent.agent_id for agent in picked.chosen[:MAX_TOLD])
-    scores = {agent.agent_id: score for agent, score in zip(fits, picked.scores, strict=False)}
-    others = [agent.agent_id for agent in sifted.fits[: 2 * MAX_TOLD] if agent.agent_id not in names]
-    told = [*(Seen(name, score=scores.get(name)) for name in (*names, *others)), *sifted.refused][:MAX_TOLD]
-    return Why(strategy, tuple(told), counts, names)
+    return _choice([move], _terms(message, by), picked.chosen, why_of(strategy, sifted, fits, picked))
 
 
 def _terms(message: Message, by: Chooser) -> tuple[Term, ...]:
@@ -331,7 +218,3 @@ def _terms(message: Message, by: Chooser) -> tuple[Term, ...]:
 
 def _choice(steps: Sequence[Step], terms: tuple[Term, ...], chosen: Sequence[Agent], why: Why) -> Choice:
     return Choice(tuple(steps), why, max(agent.longest_ms(terms) for agent in chosen))
-
-
-def _end(step: Finish, why: Why | None = None) -> Choice:
-    return Choice((step,), why if why is not None else Why())

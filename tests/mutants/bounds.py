@@ -141,7 +141,7 @@ MUTANTS = (
     ),
     python(
         "given back, and who comes meanwhile",
-        "routing/decide",
+        "routing/nobody",
         "        wait_ms = min(wait_ms, LAST_RECHECK_MS)\n",
         "",
         "unit/sdk/test_rate_limit.py::test_who_waits_for_a_limit_sees_who_comes_meanwhile",
