@@ -106,7 +106,7 @@ async def test_every_step_of_the_port_is_a_part_of_random_walks(urls: dict[str, 
     """A step that the port gets and no walk makes would be a hole."""
     tally = Tally()
     await follow(urls, [([each], None) for each in TOUR], tally)
-    steps = {name for name, value in vars(Backend).items() if inspect.iscoroutinefunction(value)} - LIFE
+    steps = {name for name, _ in inspect.getmembers(Backend, inspect.iscoroutinefunction)} - LIFE
     assert steps <= tally.steps.keys(), f"never done: {sorted(steps - tally.steps.keys())}"
     toured = {each.text.partition("(")[0] for each in TOUR if each.make is not None}
     assert toured <= NAMES, f"in the tour only: {sorted(toured - NAMES)}"
