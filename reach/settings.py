@@ -47,6 +47,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     log_format: str
     log_level: str
     token_keys: tuple[str, ...]
+    semantic: str
 
 
 class Setting(NamedTuple):
@@ -248,5 +249,12 @@ TABLE: Final[tuple[Setting, ...]] = (
         "",
         _keys,
         "Keys that registration tokens are signed with, joined by commas, 32 characters or more each; as a variable, not as an option.",
+    ),
+    Setting(
+        "semantic",
+        "semantic",
+        "off",
+        str,
+        "What ranks `intent:` beside its words: off, on (the model of the extra `semantic`), or `module:function` of your own.",
     ),
 )

@@ -10,6 +10,7 @@ import msgspec
 from reach.backend import Backend
 from reach.cli import edge
 from reach.registry.routes import Route, Routes, Trial
+from reach.registry.semantics import open_model
 from reach.routing.steps import Deliver, Finish, Seen
 
 T = TypeVar("T")
@@ -72,11 +73,17 @@ def remove(pattern: str, redis_url: str, env: str) -> int:
 @click.option(
     "--hop", "hops", multiple=True, metavar="AGENT", help="An agent that the conversation went through; again for more."
 )
+@click.option(
+    "--semantic", default="off", envvar="REACH_SEMANTIC", help="What the routers rank `intent:` with beside its words."
+)
 @edge.with_place
 @edge.with_output("table", "json")
-def test_(pattern: str, redis_url: str, env: str, form: str, hops: tuple[str, ...], **said: Any) -> int:
+def test_(pattern: str, redis_url: str, env: str, form: str, hops: tuple[str, ...], semantic: str, **said: Any) -> int:
     """Show where a message to PATTERN would go now, who else fits, and why the others do not. Nothing is sent."""
-    found = _on(redis_url, env, lambda backend: Routes(backend).test(pattern, hops=frozenset(hops), **said))
+    model = open_model(semantic)
+    found = _on(
+        redis_url, env, lambda backend: Routes(backend, model=model).test(pattern, hops=frozenset(hops), **said)
+    )
     if form == "json":
         edge.data(edge.as_json(_tried(found)))
     else:

@@ -58,6 +58,7 @@ class Router:
         rates: Rates,
         now_ms: Callable[[], int],
         ready: Callable[[], Awaitable[None]] | None = None,
+        before: Callable[[list[str]], Awaitable[None]] | None = None,
         on_wait: Callable[[int], None] | None = None,
         reopen: Callable[[int, str], Awaitable[bool]] | None = None,
         catch_up: Callable[[], Awaitable[None]] | None = None,
@@ -69,7 +70,7 @@ class Router:
         self._backend, self._judge, self._trail = backend, judge, trail
         self._worker = worker
         self._partitions = tuple(partitions)
-        self._now_ms, self._ready, self._on_wait = now_ms, ready, on_wait
+        self._now_ms, self._ready, self._before, self._on_wait = now_ms, ready, before, on_wait
         self._reopen, self._catch_up, self._on_open, self._rates = reopen, catch_up, on_open, rates
         self._max_batch = min(max(max_batch, 1), MAX_BATCH)
         self._block_ms = block_ms
@@ -225,6 +226,8 @@ class Router:
     async def _route(self, partition: int, cases: list[Case]) -> None:
         """Decide and apply, again for what could not be carried out, until every case has its verdict."""
         await self._conversations.ask(cases)
+        if self._before is not None:
+            await self._before([case.envelope.target.pattern for case in cases if case.envelope is not None])
         while cases:
             started = self._trail.mark()
             kept = [case for case in cases if await self._decide(partition, case)]

@@ -1,13 +1,15 @@
 """The policies of an env, for admins: list, set and remove them, and ask where a message would go now."""
 
+import asyncio
 from random import Random
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from reach.backend.port import Backend
 from reach.envelope.message import Scope
 from reach.envelope.records import decode_policy
-from reach.envelope.registration import RoutePolicy
+from reach.envelope.registration import MAX_CAPABILITIES, RoutePolicy
 from reach.errors import RecordError
 from reach.routing.decide import Chooser, decide
 from reach.routing.index import CapabilityIndex
@@ -17,6 +19,9 @@ from reach.routing.pattern import parse
 from reach.routing.policies import read_policy
 from reach.routing.steps import Choice
 from reach.routing.strategies import Memory, strategy_for
+
+if TYPE_CHECKING:
+    from reach.routing.meanings import Meanings
 
 #: As a message that says nothing else has them.
 TOTAL_MS, NETWORK_MS = 30_000, 3_000
@@ -49,10 +54,10 @@ class Trial(msgspec.Struct, frozen=True):
 
 
 class Routes:
-    """The policies of the env of a backend. `rng`: of the draws of `test`."""
+    """The policies of the env of a backend. `rng`: of the draws of `test`; `model`: what its routers rank free texts with."""
 
-    def __init__(self, backend: Backend, rng: Random | None = None) -> None:
-        self._backend = backend
+    def __init__(self, backend: Backend, rng: Random | None = None, model: "Meanings | None" = None) -> None:
+        self._backend, self._model = backend, model
         self._rng = rng or Random()  # noqa: S311 - chance for choosing, no secret
 
     async def list(self) -> list[Route]:
@@ -119,7 +124,7 @@ class Routes:
             EnvelopeError: The pattern is none.
             BackendError: The registry cannot be read.
         """
-        index, now_ms = await read_index(self._backend)
+        index, now_ms = await read_index(self._backend, self._model)
         message = Message(
             pattern=parse(pattern),
             scope=scope,
@@ -143,7 +148,7 @@ class Routes:
         return Trial(pattern, policy, strategy_for(scope, policy.strategy), choice, ranked)
 
 
-async def read_index(backend: Backend) -> tuple[CapabilityIndex, int]:
+async def read_index(backend: Backend, model: "Meanings | None" = None) -> tuple[CapabilityIndex, int]:
     """The registry as it is now, and the moment, by the clock of the backend.
 
     Raises:
@@ -151,10 +156,13 @@ async def read_index(backend: Backend) -> tuple[CapabilityIndex, int]:
     """
     snapshot = await backend.snapshot()
     now_ms, beats = await backend.last_beats(0)
-    index = CapabilityIndex()
+    index = CapabilityIndex(model=model)
     index.load(snapshot.agents, snapshot.routes, snapshot.types, snapshot.meta, snapshot.circuits)
     for last in beats:
         index.beat(last.agent_id, last.instance_id, last.at_ms, last.beat)
+    if model is not None:
+        index.read_intents(len(index.agents) * MAX_CAPABILITIES)
+        await asyncio.to_thread(model.read_all)
     return index, now_ms
 
 

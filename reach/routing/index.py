@@ -14,7 +14,7 @@ from reach.envelope.registration import RoutePolicy, StoredRegistration
 from reach.envelope.rules import BUILT_IN_TYPES
 from reach.errors import RecordError
 from reach.routing.agents import SUSPECT_MS, Agent, Instance
-from reach.routing.intents import Intents, Ranked, said_of
+from reach.routing.intents import Intents, Nearness, Ranked, said_of
 from reach.routing.pattern import Pattern, Term
 
 DEFAULT_POLICY = RoutePolicy()
@@ -33,8 +33,13 @@ class CapabilityIndex:
     Records that cannot be read (written by hand, or by something that is no registrar) are left out and counted in `unreadable`.
     """
 
-    def __init__(self, complain: Callable[[str, str], None] = lambda _name, _problem: None) -> None:
-        """`complain` hears of each record that cannot be read: whose it is (agent, agent/instance or pattern), and why."""
+    def __init__(
+        self, complain: Callable[[str, str], None] = lambda _name, _problem: None, model: Nearness | None = None
+    ) -> None:
+        """`complain` hears of each record that cannot be read: whose it is (agent, agent/instance or pattern), and why.
+
+        `model`: ranks free texts by meaning, beside their words.
+        """
         self._complain = complain
         self.agents: dict[str, Agent] = {}
         self.types: frozenset[str] = BUILT_IN_TYPES
@@ -51,7 +56,7 @@ class CapabilityIndex:
         self._by_group: dict[str, set[str]] = {}
         self._names: list[str] = []  # all capabilities, sorted, so that a prefix is a slice
         self._remembered: dict[str, tuple[Agent, ...]] = {}
-        self._intents = Intents(self._said_of)
+        self._intents = Intents(self._said_of, model)
 
     # ---------------------------------------------------------------- asked by the router
     def match(self, pattern: Pattern) -> tuple[Agent, ...]:
@@ -67,6 +72,14 @@ class CapabilityIndex:
     def ranked(self, intent: str) -> list[Ranked]:
         """The capabilities that answer a free text best; the first of them is what `intent:` means by it."""
         return self._intents.rank(intent)
+
+    def read_intents(self, most: int) -> int:
+        """Read so many of the capabilities that have changed, ahead of the next `ranked`. How many are left."""
+        return self._intents.read(most)
+
+    def learned(self) -> None:
+        """The model has read more: what a free text means may be another capability now."""
+        self._remembered.clear()
 
     def terms_of(self, pattern: Pattern) -> tuple[Term, ...]:
         """The capabilities that a pattern asks for: those that it names, or the one that its free text means."""
@@ -118,8 +131,9 @@ class CapabilityIndex:
         self.agents.clear()
         for grouped in (self._by_capability, self._by_group, self._policies, self._remembered, self.circuits):
             grouped.clear()
+        for capability in self._names:
+            self._intents.changed(capability)
         self._names.clear()
-        self._intents = Intents(self._said_of)
         self.types = BUILT_IN_TYPES.union(types)
         for agent_id, data in agents.items():
             self._register(agent_id, data, beats.get(agent_id))

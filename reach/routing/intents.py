@@ -2,15 +2,17 @@
 
 Four readings of a text are counted: its words without their endings; the pieces of three letters of them, which still meet where a word
 is bent or misspelt; words that stand near each other; and the words of the capability's name alone. Chinese, Japanese and Korean have no
-spaces: there each character is a word, and so is each pair of neighbours.
+spaces: there each character is a word, and so is each pair of neighbours. Where a model is plugged in (reach/routing/meanings.py), what is
+near in meaning counts beside the words.
 """
 
 import heapq
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
+from typing import NamedTuple, Protocol
 
 #: How soon a repeated word stops to count more, and how much a long description is held against a capability.
 SATURATION, LENGTH_SHARE = 3.0, 0.9
@@ -18,6 +20,8 @@ SATURATION, LENGTH_SHARE = 3.0, 0.9
 PIECES_SHARE, PAIRS_SHARE, NAME_SHARE = 0.2, 0.4, 0.3
 #: A capability that shares less than this part of what the text says is no answer to it: no route is better than a wrong one.
 FLOOR = 0.25
+#: With a model: what is less near than this is no answer, and so much do the words still count beside it.
+FLOOR_NEAR, WORDS_SHARE = 0.4, 0.1
 #: How near two words stand that make a pair.
 NEAR = 3
 #: Of one capability and of one text so many characters are read.
@@ -44,6 +48,18 @@ class Ranked(NamedTuple):
     capability: str
     score: float
     share: float
+
+
+class Nearness(Protocol):
+    """A model of what texts mean."""
+
+    def tell(self, capability: str, texts: Iterable[str]) -> None:
+        """This is said of it now; nothing: nobody offers it any more."""
+        ...
+
+    def near(self, text: str) -> Mapping[str, float]:
+        """How near each capability is that the model has read, -1 to 1."""
+        ...
 
 
 def said_of(description: str, examples: Iterable[object]) -> Iterator[str]:
@@ -171,9 +187,9 @@ class _Document(NamedTuple):
 class Intents:
     """Ranks capabilities by free text. Fed by the index; nothing is read before the first question, and then only what has changed."""
 
-    def __init__(self, texts_of: Callable[[str], Iterable[str]]) -> None:
+    def __init__(self, texts_of: Callable[[str], Iterable[str]], model: Nearness | None = None) -> None:
         """`texts_of`: what all agents that offer a capability say of it; nothing where nobody offers it any more."""
-        self._texts_of = texts_of
+        self._texts_of, self._model = texts_of, model
         self._changed: dict[str, None] = {}
         self._known: dict[str, _Document] = {}
         self._words, self._pieces, self._pairs = _Field(1.0), _Field(PIECES_SHARE), _Field(PAIRS_SHARE)
@@ -183,26 +199,33 @@ class Intents:
 
     def __len__(self) -> int:
         """How many capabilities can be found."""
-        self._read()
+        self.read()
         return len(self._known)
 
     def changed(self, capability: str) -> None:
         """Somebody has begun or ceased to offer it, or says something else of it."""
         self._changed[capability] = None
 
-    def rank(self, text: str, most: int = 3) -> list[Ranked]:
+    def rank(self, text: str, most: int = 3, floor: float = FLOOR) -> list[Ranked]:
         """The capabilities that answer best, best first; none where the best is below the floor. The same answer for the same question."""
-        self._read()
+        self.read()
         words = words_of(text[:MAX_TEXT])
         scores: dict[str, float] = {}
         for word in dict.fromkeys(words):
-            for name, gain in self._gains_of(word).items():
+            gains = self._gains_of(word)
+            for name, gain in gains.items() if scores else ():
                 scores[name] = scores.get(name, 0.0) + gain
+            if not scores:
+                scores = gains.copy()
         for pair in dict.fromkeys(_near(words)):
             self._pairs.gain(pair, scores)
-        best = heapq.nsmallest(most, scores, key=lambda name: (-scores[name], name))
-        ranked = [Ranked(name, scores[name], self._share(words, name)) for name in best]
-        return ranked if ranked and ranked[0].share >= FLOOR else []
+        near = self._model.near(text[:MAX_TEXT]) if self._model is not None and _is_spaced(words) else {}
+        if near:
+            scores = _blend(scores, near)
+        ranked = [Ranked(name, scores[name], self._share(words, name)) for name in _best(scores, most)]
+        if ranked and ranked[0].capability in near:
+            return ranked  # near enough in meaning; single words say less
+        return ranked if ranked and ranked[0].share >= floor else []
 
     def _gains_of(self, word: str) -> dict[str, float]:
         """What a word alone gains each capability: by itself, in its name, and by its pieces."""
@@ -230,25 +253,55 @@ class Intents:
             known += there if _CJK.match(word) else there**2
         return known / len(telling)
 
-    def _read(self) -> None:
-        changed, self._changed = self._changed, {}
+    def read(self, most: int | None = None) -> int:
+        """Read what has changed, or so much of it. How much is left: of thousands of capabilities it takes seconds."""
+        changed = list(islice(self._changed, most))
         if changed:
             self._gains.clear()
         for capability in changed:
+            del self._changed[capability]
             before = self._known.pop(capability, None)
             if before is not None:
                 for field, terms in zip(self._fields, before, strict=True):
                     field.remove(capability, terms)
             told = dict.fromkeys(self._texts_of(capability))
+            if self._model is not None:
+                self._model.tell(capability, (_spoken(capability), *_within(told)) if told else ())
             if not told:
                 continue
             document = self._known[capability] = _document(capability, told)
             for field, terms in zip(self._fields, document, strict=True):
                 field.add(capability, terms)
+        return len(self._changed)
+
+
+def _is_spaced(words: list[str]) -> bool:
+    """Whether most of it is written with spaces: the models that are small enough for a router know nothing else."""
+    return 2 * sum(_CJK.match(word) is not None for word in words) < max(len(words), 1)
+
+
+def _best(scores: Mapping[str, float], most: int) -> list[str]:
+    """The names with the highest scores, the highest first, of equal ones the first by name."""
+    least = min(heapq.nlargest(most, scores.values()), default=0.0)
+    return sorted((name for name, score in scores.items() if score >= least), key=lambda name: (-scores[name], name))[
+        :most
+    ]
+
+
+def _blend(scores: Mapping[str, float], near: Mapping[str, float]) -> dict[str, float]:
+    """Nearness in meaning, and a little of what the words gain. Where nothing is near, what the model has not read yet, by its words."""
+    if max(near.values()) < FLOOR_NEAR:
+        return {name: score for name, score in scores.items() if name not in near}
+    most = max(scores.values(), default=0.0) or 1.0
+    return {name: nearness + WORDS_SHARE * scores.get(name, 0.0) / most for name, nearness in near.items()}
+
+
+def _spoken(capability: str) -> str:
+    return capability.replace("-", " ").replace("_", " ").replace(".", " ")
 
 
 def _document(capability: str, told: Iterable[str]) -> _Document:
-    name = words_of(capability.replace("-", " ").replace("_", " "))
+    name = words_of(_spoken(capability))
     texts = [words_of(text) for text in _within(told)]
     words = name + [word for text in texts for word in text]
     pairs = [pair for text in (name, *texts) for pair in _near(text)]

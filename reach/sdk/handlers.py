@@ -176,8 +176,8 @@ class Handlers:
         if named:
             terms = pattern.removeprefix("capability:").split("+")
             offered = [h for term in terms for h in offered if _covers(term, cast("str", h.capability))]
-        if pattern.startswith("intent:"):  # ranked as the router has done it, among what this agent can do
-            best = self._intents.rank(pattern.removeprefix("intent:"))[:1]
+        if pattern.startswith("intent:"):  # a router has found that it can do this: the nearest of what it can do
+            best = self._intents.rank(pattern.removeprefix("intent:"), 1, floor=0.0)
             offered, named = [h for h in offered if best and h.capability == best[0].capability] or offered, bool(best)
         exact = [h for h in offered if schema is not None and h.schema == schema]
         if exact:

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from reach.backend.port import Backend
 from reach.clock import Clock
@@ -16,12 +17,16 @@ from reach.registry.circuits import CircuitTeller
 from reach.registry.opener import Opener
 from reach.registry.reaper import Reaper
 from reach.registry.registrar import Registrar
+from reach.registry.semantics import Semantics
 from reach.registry.watcher import Complaints, Watcher
 from reach.routing.decide import Chooser
 from reach.routing.index import CapabilityIndex
 from reach.routing.strategies import Memory
 from reach.service import Service
 from reach.tracing.hops import HopRecorder
+
+if TYPE_CHECKING:
+    from reach.routing.meanings import Meanings
 
 NEEDED = frozenset({"router", "watcher", "due"})
 """The services without whose progress a router is not ready."""
@@ -38,9 +43,11 @@ def router_services(
     max_batch: int = MAX_BATCH,
     max_envelope_bytes: int = DEFAULT_MAX_BYTES,
     token_keys: Sequence[str] = (),
+    model: "Meanings | None" = None,
 ) -> list[Service]:
     """The index and what feeds it, the router itself, its timers, the registry, the records; on an open backend."""
-    index = CapabilityIndex(Complaints().hear)
+    index = CapabilityIndex(Complaints().hear, model)
+    semantics = Semantics(index, model)
     watcher = Watcher(backend, index, clock=clock)
     trail = Trail(hops)
     judge = Judge(
@@ -62,6 +69,7 @@ def router_services(
         rates=Rates(backend, index, clock),
         now_ms=watcher.now_ms,
         ready=watcher.wait_loaded,
+        before=semantics.ready,
         on_wait=due.nudge,
         reopen=opener.reopen,
         catch_up=watcher.catch_up,
@@ -78,6 +86,7 @@ def router_services(
     return [
         hops,
         watcher,
+        semantics,
         router,
         due,
         Registrar(backend, worker_id, trail.cancelled, admission),

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from reach.backend.port import Backend
 from reach.clock import SystemClock
 from reach.errors import ConfigError
+from reach.registry.semantics import open_model
 from reach.sdk.routers import NEEDED, router_services
 from reach.service import Service
 from reach.settings import Settings, otlp_wanted
@@ -42,6 +43,7 @@ def make_work(backend: Backend, settings: Settings, *, worker_id: str, environ: 
         max_batch=settings.max_batch,
         max_envelope_bytes=settings.max_envelope_bytes,
         token_keys=settings.token_keys,
+        model=open_model(settings.semantic),
     )
     closers: list[Callable[[], Awaitable[None]]] = []
     if otlp_wanted(environ):
