@@ -61,6 +61,9 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting("max_same_content", 8, "so often the same content may come again within such a chain; 0: no bound"),
     Setting("require_token", 0, "1: nobody registers without a token (`reach token issue`)"),
+    Setting(
+        "closed", 0, "1: nobody calls anybody without a rule that allows it (`reach rules`); 0: whatever no rule denies"
+    ),
     Setting("max_events", 2_000, "so many batches of hop records are kept in a partition"),
     Setting("events_age_ms", DAY_MS, "hop records older than this go"),
     Setting("max_dead", 10_000, "so many dead letters are kept in a partition"),

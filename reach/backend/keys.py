@@ -65,7 +65,7 @@ TABLE: tuple[Row, ...] = (
     Row("routes", "reach:{E}:routes", ("hash",), False, "permanent", "admin"),
     Row("types", "reach:{E}:types", ("hash",), False, "permanent", "admin, registrar"),
     Row("schemas", "reach:{E}:schemas", ("hash",), False, "permanent", "admin, registrar"),
-    Row("rules", "reach:{E}:rules", ("set",), False, "permanent", "admin"),
+    Row("rules", "reach:{E}:rules", ("hash",), False, "permanent", "admin"),
     Row("agents", "reach:{E}:agents", ("hash",), False, "until removed; tombstones 24 h", "registrar"),
     Row("beats", "reach:{E}:beats", ("zset",), False, "members reaped", "beat"),
     Row("load", "reach:{E}:load", ("hash",), False, "fields reaped", "beat"),
@@ -176,6 +176,9 @@ class KeySpace:
 
     def types(self) -> str:
         return self._env_tag + "types"
+
+    def rules(self) -> str:
+        return self._env_tag + "rules"
 
     def agents(self) -> str:
         """The hash of registrations; also the one key that every env script declares."""

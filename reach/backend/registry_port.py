@@ -1,9 +1,9 @@
 """The registry's part of the Backend protocol: who is there, how they are, and what holds for the whole env. See `reach.backend.port`."""
 
 from collections.abc import Sequence
-from typing import Literal, Protocol
+from typing import Protocol
 
-from reach.backend.steps import BeatResult, Change, LastBeat, RegisterResult, Snapshot
+from reach.backend.steps import BeatResult, Change, LastBeat, MetaKind, RegisterResult, Snapshot
 from reach.envelope.registration import Rate
 
 
@@ -72,8 +72,8 @@ class RegistryPort(Protocol):
         """(agent_id, instance_id, last beat) for instances silent since before `before_ms`."""
         ...
 
-    async def set_meta(self, kind: Literal["meta", "routes", "types"], name: str, value: bytes | None) -> None:
-        """Admin: write or remove (None) one setting, policy or type, and tell it through `changes`."""
+    async def set_meta(self, kind: MetaKind, name: str, value: bytes | None) -> None:
+        """Admin: write or remove (None) one setting, policy, type or rule, and tell it through `changes`."""
         ...
 
     async def spend_rate(self, agent_id: str, rate: Rate, tokens: int, *, back: bool = False) -> int:

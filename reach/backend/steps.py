@@ -275,6 +275,10 @@ class MailEntry(msgspec.Struct, frozen=True):
     data: bytes
 
 
+#: What an admin writes field by field, and what changes are told of.
+MetaKind = Literal["meta", "routes", "types", "rules"]
+
+
 class Snapshot(msgspec.Struct, frozen=True):
     """Everything that the capability index is built from. `agents` values are JSON with `v`; `cursor` is where `changes` goes on."""
 
@@ -285,6 +289,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     types: frozenset[str]
     meta: dict[str, str]
     circuits: dict[str, bytes] = {}  # agent_id/partition of those that are not closed
+    rules: dict[str, bytes] | None = {}  # None: the key holds no hash, so nobody can say what they are
 
 
 class Circuits(msgspec.Struct, frozen=True):
@@ -301,8 +306,8 @@ class Change(msgspec.Struct, frozen=True):
     """An entry of `changes`.
 
     `op`: agent (registered or changed; `data` = the registration) | gone (`name` = the agent, or `agent_id/instance_id` for one instance
-    that left) | state (`name` = `agent_id/instance_id`, `data` = the beat) | circuit (`name` = `agent_id/partition`) | route | type | meta
-    (`data` = the value, b"" = removed).
+    that left) | state (`name` = `agent_id/instance_id`, `data` = the beat) | circuit (`name` = `agent_id/partition`) | route | rule | type
+    | meta (`data` = the value, b"" = removed).
     """
 
     id: str

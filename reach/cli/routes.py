@@ -26,7 +26,7 @@ def routes() -> None:
 @edge.with_output("table", "json")
 def listed(redis_url: str, env: str, form: str) -> int:
     """List the policies; patterns without one go by the default."""
-    found = _on(redis_url, env, lambda backend: Routes(backend).list())
+    found = on_backend(redis_url, env, lambda backend: Routes(backend).list())
     if form == "json":
         edge.data(edge.as_json([_told(route) for route in found]))
     elif found:
@@ -43,8 +43,8 @@ def listed(redis_url: str, env: str, form: str) -> int:
 @edge.with_place
 def set_(pattern: str, policy: str, redis_url: str, env: str) -> int:
     """Give PATTERN its policy: POLICY is JSON, or @file. Every router follows it at once."""
-    data = _file(policy[1:]) if policy.startswith("@") else policy.encode("utf-8", "surrogateescape")
-    _on(redis_url, env, lambda backend: Routes(backend).set(pattern, data))
+    data = read_file(policy[1:]) if policy.startswith("@") else policy.encode("utf-8", "surrogateescape")
+    on_backend(redis_url, env, lambda backend: Routes(backend).set(pattern, data))
     edge.say(f"{pattern} has its policy")
     return edge.OK
 
@@ -54,7 +54,7 @@ def set_(pattern: str, policy: str, redis_url: str, env: str) -> int:
 @edge.with_place
 def remove(pattern: str, redis_url: str, env: str) -> int:
     """Take the policy of PATTERN away: it goes by the default again."""
-    if _on(redis_url, env, lambda backend: Routes(backend).remove(pattern)):
+    if on_backend(redis_url, env, lambda backend: Routes(backend).remove(pattern)):
         edge.say(f"{pattern} goes by the default")
         return edge.OK
     edge.say(f"reach: {pattern} has no policy")
@@ -81,7 +81,7 @@ def remove(pattern: str, redis_url: str, env: str) -> int:
 def test_(pattern: str, redis_url: str, env: str, form: str, hops: tuple[str, ...], semantic: str, **said: Any) -> int:
     """Show where a message to PATTERN would go now, who else fits, and why the others do not. Nothing is sent."""
     model = open_model(semantic)
-    found = _on(
+    found = on_backend(
         redis_url, env, lambda backend: Routes(backend, model=model).test(pattern, hops=frozenset(hops), **said)
     )
     if form == "json":
@@ -91,7 +91,9 @@ def test_(pattern: str, redis_url: str, env: str, form: str, hops: tuple[str, ..
     return edge.OK if _chosen(found) else edge.FAILED
 
 
-def _on(url: str, env: str, work: Callable[[Backend], Awaitable[T]]) -> T:
+def on_backend(url: str, env: str, work: Callable[[Backend], Awaitable[T]]) -> T:
+    """Do some work on the backend of an env, which is opened for it."""
+
     async def done() -> T:
         async with edge.opened(url, env) as backend:
             return await work(backend)
@@ -99,7 +101,8 @@ def _on(url: str, env: str, work: Callable[[Backend], Awaitable[T]]) -> T:
     return edge.run(done())
 
 
-def _file(name: str) -> bytes:
+def read_file(name: str) -> bytes:
+    """The bytes of a file. Raises click.UsageError where it cannot be read."""
     try:
         return Path(name).read_bytes()
     except OSError as error:

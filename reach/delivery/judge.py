@@ -23,8 +23,8 @@ from reach.envelope.registration import Rate, RoutePolicy
 from reach.errors import EnvelopeError
 from reach.routing.decide import Chooser, decide
 from reach.routing.filters import Unfit
+from reach.routing.index import CapabilityIndex
 from reach.routing.message import message_of
-from reach.routing.pattern import parse
 from reach.routing.steps import AT_ONCE, Choice, Delay, Deliver, Finish, Move, Stay, Step
 
 #: An inbox is full at so many entries, unless the policy of the pattern or `max_inbox` in meta says otherwise.
@@ -64,6 +64,7 @@ class Case(msgspec.Struct):
     decision: Decision | None = None
     tries: int = 0
     replies_to: str = ""
+    was_asked: bool = False  # its sender has had the message that it answers
     over: Finish | None = None  # its conversation has had too much of something: how it ends
     reopened: frozenset[str] = frozenset()  # agents whose inbox was opened for this case
 
@@ -156,6 +157,7 @@ class Judge:
                 total_at_ms=at.total_at_ms,
                 network_ms=plain.network_ms,
                 replies_to=case.replies_to,
+                was_asked=case.was_asked,
             )
         except EnvelopeError as error:
             self._refuse(case, addressed(error, envelope), now_ms)
@@ -252,6 +254,7 @@ class Judge:
             total_at_ms=ends_at_ms(head, leg),
             network_ms=head.network_ms + max(looked_from_ms - start_at_ms, 0),
             replies_to=case.replies_to,
+            was_asked=case.was_asked,
         )
         index = self._by.index
         known = index.has_type(envelope.type) or now_ms < index.settling_until_ms
@@ -273,16 +276,10 @@ class Judge:
         """A number from `meta`; the default where there is none."""
         return self._by.index.setting(name, default)
 
-    def asks_for_sender(self, envelope: Envelope) -> bool:
-        """Whether it makes a difference whom this message answers: it does where somebody who could get it is on its path."""
-        hops = envelope.traces.previous_hops
-        if envelope.in_reply_to is None or not hops:
-            return False
-        try:
-            matched = self._by.index.match(parse(envelope.target.pattern))
-        except EnvelopeError:  # the decision will say so
-            return False
-        return any(agent.agent_id in hops for agent in matched)
+    @property
+    def index(self) -> CapabilityIndex:
+        """Who is there, as decisions see it."""
+        return self._by.index
 
     # ---------------------------------------------------------------- when a decision could not be carried out
     def give_up(self, case: Case) -> None:

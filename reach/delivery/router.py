@@ -17,8 +17,8 @@ from reach.delivery.judge import Case, Judge, Reference, read_reference, unfit_o
 from reach.delivery.on_behalf import OnBehalf
 from reach.delivery.rates import Rates
 from reach.delivery.refusing import burials
+from reach.delivery.replies import Replies
 from reach.delivery.trail import Trail
-from reach.envelope.rules import partition_of
 from reach.errors import SERVER_ERRORS, BackendError, BackendUnavailable
 from reach.log import PacedLog, event_log
 from reach.service import Report, Wait
@@ -78,6 +78,7 @@ class Router:
         self._log = PacedLog(log, self._clock)
         self._on_behalf = OnBehalf(backend, trail, clock=self._clock)
         self._conversations = Conversations(backend, judge.setting, clock=self._clock)
+        self._replies = Replies(judge.index, backend, self._inspect)
         self._wait = Wait()
         self._claim_at_ms = 0
         self._unfinished = True  # a run that has not ended well: entries may be pending to this worker
@@ -183,13 +184,20 @@ class Router:
 
     async def _open_sends(self, entries: list[WorkEntry]) -> list[Case]:
         cases = [self._judge.open_send(entry, self._now_ms()) for entry in entries]
-        if self._catch_up is not None and any(map(_of_unknown_type, cases)):
-            # Whoever registered the type before it was sent has done so in Redis: this router may only not have heard of it yet.
+        if self._catch_up is not None and any(
+            _of_unknown_type(case) or self._of_unknown_groups(case) for case in cases
+        ):
+            # Whoever registered before sending has done so in Redis: this router may only not have heard of it yet.
             await self._catch_up()
             cases = [self._judge.open_send(c.entry, self._now_ms()) if _of_unknown_type(c) else c for c in cases]
         for case in cases:
             self._trail.received(case)
         return cases
+
+    def _of_unknown_groups(self, case: Case) -> bool:
+        """Whether the rules ask for the groups of a sender that nobody here knows."""
+        index, envelope = self._judge.index, case.envelope
+        return index.access.by_group and envelope is not None and not index.has_agent(envelope.source.agent_id)
 
     async def _open_agains(self, partition: int, entries: list[WorkEntry]) -> tuple[list[Case], list[WorkEntry]]:
         """The agains that ask for a decision, and the entries that need nothing more."""
@@ -294,11 +302,11 @@ class Router:
             self._log.warning("let lie", entry=case.entry.id, stream=case.entry.stream)
             return False
         if case.reference is None:
-            await self._look_up_sender(case)
+            await self._replies.look_up(case)
             self._judge.decide_send(case, self._now_ms())
         elif await self._refresh(partition, case, case.reference):
             self._judge.read_again(case)
-            await self._look_up_sender(case)
+            await self._replies.look_up(case)
             self._judge.decide_again(case)
         else:
             return False
@@ -316,20 +324,6 @@ class Router:
             return False
         case.record = opened.record
         return True
-
-    async def _look_up_sender(self, case: Case) -> None:
-        """Whom a reply answers: the loop filter lets a message go back to the one that it answers."""
-        envelope = case.envelope
-        if case.replies_to or envelope is None or envelope.in_reply_to is None:
-            return
-        if not self._judge.asks_for_sender(envelope):
-            return
-        own = partition_of(envelope.in_reply_to, None, self._backend.partitions)
-        for partition in (own, *(p for p in range(self._backend.partitions) if p != own)):
-            record = await self._inspect(partition, Reference(envelope.in_reply_to, 0, "0"))
-            if record is not None:
-                case.replies_to = record.head.sender
-                return
 
     # ---------------------------------------------------------------- applying
     async def _apply(self, partition: int, cases: list[Case]) -> list[RouteResult]:

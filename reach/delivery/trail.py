@@ -19,6 +19,7 @@ _DUE: dict[str, Point] = {
     "gone": "message.reclaimed",
     "answered": "agent.completed",
 }
+NO_WHY = Why()
 _EXPIRED = frozenset({"timeout.total", "ttl.expired"})
 
 
@@ -162,7 +163,7 @@ class Trail:
                 code=leg.best.code,
             )
         elif isinstance(step, Finish):
-            self._ended(case, step, again.leg, leg.attempt, code_of(leg) if step.last else step.code)
+            self._ended(case, step, again.leg, leg.attempt, code_of(leg) if step.last else step.code, choice.why)
         elif hand:
             self._matched(case, choice, mark, decided_us, again.leg, leg.attempt + 1)
             moved = again.plan.act == "move"
@@ -176,11 +177,15 @@ class Trail:
                 mark=mark,
             )
 
-    def _ended(self, case: Case, step: Finish, leg: int, attempt: int, code: str) -> None:
+    def _ended(self, case: Case, step: Finish, leg: int, attempt: int, code: str, why: Why = NO_WHY) -> None:
+        """`why`: who was seen, where no record of its own says so."""
         point: Point = "message.dead" if step.dead else "message.expired" if code in _EXPIRED else "route.failed"
         if code == "type.unregistered":  # what is refused at the door, once nobody is waited for any more
             point = "message.rejected"
-        self._add(case, point, leg=leg, attempt=attempt, code=code)
+        told: Told = {"leg": leg, "attempt": attempt, "code": code}
+        if why.counts:
+            told |= {"candidates": why.candidates, "counts": why.counts}
+        self._add(case, point, **told)
 
     def _matched(self, case: Case, choice: Choice, mark: int, decided_us: int, leg: int = 0, attempt: int = 0) -> None:
         why: Why = choice.why

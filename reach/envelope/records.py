@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeVar, get_args, get_origin
 import msgspec
 
 from reach.envelope import scan
+from reach.envelope.call_rule import CallRule
 from reach.envelope.codes import default_code
 from reach.envelope.message import NO_BODY
 from reach.envelope.receipt import Notice, NoticeKind, ReceiptRecord
@@ -59,6 +60,7 @@ class _Reader(Generic[S]):
 _receipts = _Reader(ReceiptRecord)
 _beats = _Reader(Beat)
 _policies = _Reader(RoutePolicy)
+_call_rules = _Reader(CallRule)
 _stored = _Reader(StoredRegistration)
 _tombstones = _Reader(Tombstone)
 _raw_objects = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -134,6 +136,15 @@ def decode_policy(data: bytes) -> RoutePolicy:
         RecordError: Junk.
     """
     return _read(data, _policies, "policy")
+
+
+def decode_call_rule(data: bytes) -> CallRule:
+    """A rule about who may call whom; what its texts mean is not asked here.
+
+    Raises:
+        RecordError: Junk.
+    """
+    return _read(data, _call_rules, "rule")
 
 
 def encode_registration(registration: Registration) -> bytes:

@@ -136,7 +136,9 @@ class Watcher:
             ):  # before the index forgets them: nobody may be refused for want of those who are about to come back
                 self._log.warning("registry lost", version=snapshot.version, was=self._version)
                 self.index.settling_until_ms = self.now_ms() + SETTLE_MS
-            self.index.load(snapshot.agents, snapshot.routes, snapshot.types, snapshot.meta, snapshot.circuits)
+            self.index.load(
+                snapshot.agents, snapshot.routes, snapshot.types, snapshot.meta, snapshot.circuits, snapshot.rules
+            )
             self._version, self._cursor = snapshot.version, snapshot.cursor
             beats = await self._poll(0)
             if lost or new:

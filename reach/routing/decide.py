@@ -79,6 +79,7 @@ def decide(
         unfit=unfit or {},
         limited=limited or {},
         circuits=by.index.circuits,
+        caller=by.index.caller(message.source, message.name),
     )
     if leg is not None and leg.state is LegState.QUEUED:
         return _move(message, leg, by, view)

@@ -10,6 +10,7 @@ import msgspec
 
 from reach.envelope.circuit import OpenCircuit
 from reach.envelope.registration import RoutePolicy
+from reach.routing.access import Caller
 from reach.routing.agents import SUSPECT_MS, Agent
 from reach.routing.message import Message
 from reach.routing.steps import Seen
@@ -34,6 +35,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
         limited: Agents over their rate limit, and in how many ms they may have this message.
         settling_until_ms: Until then agents are coming back after the registry was lost; 0 = nothing was lost.
         circuits: Whose circuit is not closed: agent_id -> partition -> what is known of it.
+        caller: What its source may call; None = everything.
     """
 
     now_ms: int
@@ -45,6 +47,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     unfit: Mapping[str, Unfit] = {}
     limited: Mapping[str, int] = {}
     circuits: Mapping[str, Mapping[int, OpenCircuit]] = {}
+    caller: Caller | None = None
 
     def shut_ms(self, agent_id: str, partition: int) -> int:
         """For how long the circuit of an agent keeps everything from it, as far as is known here; 0: it keeps nothing."""
@@ -62,10 +65,14 @@ Preference = Callable[[Agent, Message, View], str | None]
 
 
 class Sifted(msgspec.Struct, frozen=True):
-    """Who fits and who does not, in the order in which they were given."""
+    """Who fits and who does not, in the order in which they were given.
+
+    `barred`: how many of those that are missing just now the rules would refuse as well.
+    """
 
     fits: list[Agent]
     refused: list[Seen]
+    barred: int = 0
 
     def count(self, name: str) -> int:
         """How many this filter refused."""
@@ -111,6 +118,14 @@ def accepts(agent: Agent, message: Message, _: View) -> str | None:
     return f"does not accept the schema {message.schema}"
 
 
+def rules(agent: Agent, message: Message, view: View) -> str | None:
+    """May be called by this source. Whoever had a message may always answer its sender: that is no call of its own."""
+    if view.caller is None:
+        return None
+    reason = view.caller.refusal(agent, message.pattern, message.type)
+    return None if reason is None or (message.was_asked and _is_asker(agent.agent_id, message)) else reason
+
+
 def loop(agent: Agent, message: Message, _: View) -> str | None:
     """Has not had the message's forerunners, unless this is the answer to what it sent itself."""
     if agent.agent_id not in message.hops or _is_asker(agent.agent_id, message):
@@ -154,6 +169,7 @@ MEANT: tuple[tuple[str, Filter], ...] = (
     ("alive", alive),
     ("partition", partition),
     ("accepts", accepts),
+    ("rules", rules),
     ("loop", loop),
 )
 ABLE: tuple[tuple[str, Filter], ...] = (
@@ -162,6 +178,8 @@ ABLE: tuple[tuple[str, Filter], ...] = (
     ("ready", ready),
 )
 FILTERS = MEANT + ABLE
+#: Whoever these refuse may fit in a moment.
+MISSING = frozenset({"alive", "partition"})
 
 
 # ---------------------------------------------------------------- preferences: they refuse only when somebody else is left
@@ -199,11 +217,13 @@ def sift(
     """Ask every filter of every agent until one says no; then narrow down by the preferences, but never to nobody."""
     fits: list[Agent] = []
     refused: list[Seen] = []
+    barred = 0
     for agent in agents:
         for name, asked in filters:
             reason = asked(agent, message, view)
             if reason is not None:
                 refused.append(Seen(agent.agent_id, name, reason))
+                barred += name in MISSING and rules(agent, message, view) is not None
                 break
         else:
             fits.append(agent)
@@ -213,7 +233,7 @@ def sift(
             if any(reason is None for _, reason in said):
                 fits = [agent for agent, reason in said if reason is None]
                 refused += [Seen(agent.agent_id, name, reason) for agent, reason in said if reason is not None]
-    return Sifted(fits, refused)
+    return Sifted(fits, refused, barred)
 
 
 def _is_asker(agent_id: str, message: Message) -> bool:

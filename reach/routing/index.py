@@ -13,12 +13,14 @@ from reach.envelope.circuit import OpenCircuit, decode_circuit
 from reach.envelope.registration import RoutePolicy, StoredRegistration
 from reach.envelope.rules import BUILT_IN_TYPES
 from reach.errors import RecordError
+from reach.routing.access import Access, Caller
 from reach.routing.agents import SUSPECT_MS, Agent, Instance
 from reach.routing.intents import Intents, Nearness, Ranked, said_of
 from reach.routing.pattern import Pattern, Term
 
 DEFAULT_POLICY = RoutePolicy()
 NO_CIRCUITS: Mapping[str, bytes] = {}
+NO_RULES: Mapping[str, bytes] = {}
 #: Answers are remembered for so many patterns; a sender who makes up ever new ones must not fill the memory.
 MAX_REMEMBERED = 4_096
 #: An instance that has been silent for so long is forgotten; by then the reaper has told the world.
@@ -51,6 +53,8 @@ class CapabilityIndex:
         self.settling_until_ms = 0
         #: Whose circuit is not closed: agent_id -> partition. What `route` has said is known here before it is told to all.
         self.circuits: dict[str, dict[int, OpenCircuit]] = {}
+        #: Who may call whom.
+        self.access = Access(self._unread)
         self._policies: dict[str, RoutePolicy] = {}
         self._by_capability: dict[str, set[str]] = {}
         self._by_group: dict[str, set[str]] = {}
@@ -91,6 +95,10 @@ class CapabilityIndex:
         """The policy that the admin gave this pattern, else the default one."""
         return self._policies.get(pattern, DEFAULT_POLICY)
 
+    def caller(self, agent_id: str, name: str) -> Caller | None:
+        """What a source may call; None: everything."""
+        return self.access.of(agent_id, name, self.agents.get(agent_id))
+
     def has_agent(self, agent_id: str) -> bool:
         """Whether this agent is registered."""
         return agent_id in self.agents
@@ -125,8 +133,9 @@ class CapabilityIndex:
         types: Iterable[str],
         meta: Mapping[str, str],
         circuits: Mapping[str, bytes] = NO_CIRCUITS,
+        rules: Mapping[str, bytes] | None = NO_RULES,
     ) -> None:
-        """Forget everything but the beats, and take these (the hashes of the env, as stored)."""
+        """Forget everything but the beats, and take these (the hashes of the env, as stored; `rules` None: they cannot be read)."""
         beats = {agent_id: agent.instances for agent_id, agent in self.agents.items()}
         self.agents.clear()
         for grouped in (self._by_capability, self._by_group, self._policies, self._remembered, self.circuits):
@@ -140,11 +149,13 @@ class CapabilityIndex:
         for pattern, data in routes.items():
             self._set_policy(pattern, data)
         self.meta = dict(meta)
+        self.access.load(rules)
+        self.access.close(self.meta.get("closed"))
         for name, data in circuits.items():
             self._set_circuit(name, data)
 
     def apply(self, op: str, name: str, data: bytes, at_ms: int = 0) -> None:
-        """Take one change: agent, gone, state, circuit, route, type, meta. Empty data removes; ops of a later version change nothing."""
+        """Take one change: agent, gone, state, circuit, route, rule, type, meta. Empty data removes; unknown ops change nothing."""
         if op == "agent":
             known = self.agents.get(name)
             self._register(name, data, known.instances if known else None)
@@ -157,12 +168,16 @@ class CapabilityIndex:
             self._set_circuit(name, data)
         elif op == "route":
             self._set_policy(name, data)
+        elif op == "rule":
+            self.access.set(name, data)
         elif op == "type":
             self.types = self.types | {name} if data or name in BUILT_IN_TYPES else self.types - {name}
         elif op == "meta":
             self.meta.pop(name, None)
             if data:
                 self.meta[name] = data.decode("utf-8", "replace")
+            if name == "closed":
+                self.access.close(self.meta.get(name))
 
     def beat(self, agent_id: str, instance_id: str, at_ms: int, data: bytes) -> bool:
         """Take one instance's beat. False: no such agent (yet), or no beat that can be read."""
@@ -225,11 +240,11 @@ class CapabilityIndex:
         if not isinstance(declared, StoredRegistration):
             return  # removed, or nothing that can be read
         if declared.agent_id != agent_id:
-            self.unreadable += 1
-            self._complain(agent_id, f"it is the registration of {declared.agent_id[:128]}")
+            self._unread(agent_id, f"it is the registration of {declared.agent_id[:128]}")
             return
         agent = Agent(declared, instances)
         self.agents[agent_id] = agent
+        self.access.forget()
         self.types |= agent.accepts.keys()
         self._remembered.clear()
         for capability in agent.capabilities:
@@ -255,6 +270,7 @@ class CapabilityIndex:
         if agent is None:
             return
         self._remembered.clear()
+        self.access.forget()
         for capability in agent.capabilities:
             having = self._by_capability[capability]
             having.discard(agent_id)
@@ -286,10 +302,13 @@ class CapabilityIndex:
         else:
             self._policies[pattern] = policy
 
+    def _unread(self, name: str, problem: str) -> None:
+        self.unreadable += 1
+        self._complain(name, problem)
+
     def _read(self, decode: Callable[[bytes], T], data: bytes, name: str) -> T | None:
         try:
             return decode(data)
         except RecordError as error:
-            self.unreadable += 1
-            self._complain(name, error.message)
+            self._unread(name, error.message)
             return None

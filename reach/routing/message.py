@@ -10,6 +10,8 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     """A message to be decided about. Moments by the clock of the backend, durations in ms.
 
     Attributes:
+        source: The agent that sends it, as it says; "" = nobody in particular.
+        name: The name of all its replicas, as it says; "" = none.
         tier: The tier that it needs, as text; None = any.
         order_key: "" = none.
         conversation: Which it belongs to.
@@ -17,6 +19,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
         hops: The agents it has been through; none of them gets it again.
         last_hops: The last two of them: who asked, and who was asked and sends this.
         replies_to: The sender of the message that it answers, "" = it answers none; a loop back to it is none.
+        was_asked: Whoever sends it has had the message that it answers, so that no rule keeps it from that sender.
         start_at_ms: What every timeout counts from: accepted, or not_before where that is later.
         first_at_ms: It must have been handed over once by then.
         total_at_ms: Nothing happens to it after that.
@@ -28,6 +31,8 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     type: str = "request"
     schema: str | None = None
     env: str = "dev"
+    source: str = ""
+    name: str = ""
     partition: int = 0
     zone: str | None = None
     tier: str | None = None
@@ -37,6 +42,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     hops: frozenset[str] = frozenset()
     last_hops: tuple[str, ...] = ()
     replies_to: str = ""
+    was_asked: bool = False
     start_at_ms: int
     first_at_ms: int
     total_at_ms: int
@@ -53,6 +59,7 @@ def message_of(
     total_at_ms: int,
     network_ms: int,
     replies_to: str = "",
+    was_asked: bool = False,
 ) -> Message:
     """The message that an envelope is. Raises EnvelopeError (`target.bad_pattern`)."""
     return Message(
@@ -61,6 +68,8 @@ def message_of(
         type=envelope.type,
         schema=envelope.payload.schema,
         env=env,
+        source=envelope.source.agent_id,
+        name=envelope.source.name or "",
         partition=partition,
         zone=envelope.source.zone,
         tier=None if envelope.needs is None or envelope.needs.tier is None else str(envelope.needs.tier),
@@ -70,6 +79,7 @@ def message_of(
         hops=frozenset(envelope.traces.previous_hops),
         last_hops=envelope.traces.previous_hops[-2:],
         replies_to=replies_to,
+        was_asked=was_asked,
         start_at_ms=start_at_ms,
         first_at_ms=first_at_ms,
         total_at_ms=total_at_ms,

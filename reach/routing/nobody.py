@@ -1,7 +1,7 @@
 """What happens to a leg that fits nobody: it looks again soon until its wait is over, then it ends with what was missing."""
 
 from reach.envelope.ledger import Leg
-from reach.routing.filters import ABLE, Sifted, View
+from reach.routing.filters import ABLE, MISSING, Sifted, View
 from reach.routing.message import Message
 from reach.routing.reasons import ended, reasons, why_of
 from reach.routing.steps import Choice, Delay, Finish, Step
@@ -19,14 +19,8 @@ def nobody(message: Message, leg: Leg | None, sifted: Sifted, view: View) -> Cho
     """Look again soon, until the wait is over; then say what was missing."""
     why = why_of("", sifted)
     was_with_somebody = leg is not None and bool(leg.agent or leg.core)
-    if _looped(sifted) and not was_with_somebody and not view.settling:
-        return ended(
-            Finish("loop.detected", "everybody who could take it is among previous_hops", reasons(sifted)), why
-        )
-    crowded = set(view.unfit.values()) - {"gone"}
-    if crowded and view.policy.on_full == "reject" and not was_with_somebody:
-        text = "this sender fills its share of every inbox" if crowded == {"share"} else "every inbox is full"
-        return ended(Finish("overloaded", text, reasons(sifted), retry_after_ms=1_000), why)
+    if (end := _at_once(message, sifted, view, is_new=not was_with_somebody)) is not None:
+        return ended(end, why)
     over = _over_rate(message, leg, sifted, view)
     if over is not None:
         return Choice((over,), why)
@@ -57,6 +51,22 @@ def nobody(message: Message, leg: Leg | None, sifted: Sifted, view: View) -> Cho
     if message.pattern.kind == "intent":
         text = f"no capability is described as what this asks for: {message.pattern.name[:200]}"
     return ended(Finish("route.not_found", text, {"pattern": message.pattern.text[:200]}), why)
+
+
+def _at_once(message: Message, sifted: Sifted, view: View, *, is_new: bool) -> Finish | None:
+    """The end for which nothing is waited. `is_new`: it has been with nobody yet."""
+    if _denied(sifted):
+        text = f"{message.source or 'the sender'} may not call {message.pattern.text[:200]}"
+        return Finish("auth.denied", text, reasons(sifted))
+    if not is_new:
+        return None
+    if _looped(sifted) and not view.settling:
+        return Finish("loop.detected", "everybody who could take it is among previous_hops", reasons(sifted))
+    crowded = set(view.unfit.values()) - {"gone"}
+    if crowded and view.policy.on_full == "reject":
+        text = "this sender fills its share of every inbox" if crowded == {"share"} else "every inbox is full"
+        return Finish("overloaded", text, reasons(sifted), retry_after_ms=1_000)
+    return None
 
 
 def _over_rate(message: Message, leg: Leg | None, sifted: Sifted, view: View) -> Step | None:
@@ -95,6 +105,14 @@ def last_look_ms(message: Message, end_at_ms: int | None = None) -> int:
 def _circuits(sifted: Sifted, message: Message, view: View) -> list[int]:
     """For how long the circuits last that have refused somebody."""
     return [view.shut_ms(seen.agent, message.partition) for seen in sifted.refused if seen.filter == "circuit"]
+
+
+def _denied(sifted: Sifted) -> bool:
+    """Whether it is the rules that leave nobody: not even when those come back who are missing just now."""
+    missing = sum(seen.filter in MISSING for seen in sifted.refused)
+    never = {"env", "zone", "accepts", "rules"} | MISSING
+    refused = sifted.count("rules") + sifted.barred
+    return refused > 0 and missing == sifted.barred and all(seen.filter in never for seen in sifted.refused)
 
 
 def _looped(sifted: Sifted) -> bool:

@@ -18,6 +18,9 @@ def why_of(strategy: str, sifted: Sifted, fits: Sequence[Agent] = (), picked: Pi
     names = tuple(agent.agent_id for agent in picked.chosen[:MAX_TOLD])
     scores = {agent.agent_id: score for agent, score in zip(fits, picked.scores, strict=False)}
     others = [agent.agent_id for agent in sifted.fits[: 2 * MAX_TOLD] if agent.agent_id not in names]
+    # Where not all can be told, half of the room behind the chosen ones is for those who were refused.
+    room = MAX_TOLD - len(names)
+    others = others[: room - min(len(sifted.refused), room // 2)]
     told = [*(Seen(name, score=scores.get(name)) for name in (*names, *others)), *sifted.refused][:MAX_TOLD]
     return Why(strategy, tuple(told), counts, names)
 

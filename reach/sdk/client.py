@@ -15,6 +15,7 @@ from reach.envelope.receipt import Notice
 from reach.envelope.rules import sender_of
 from reach.errors import ConfigError
 from reach.log import event_log
+from reach.registry.call_rules import Rules
 from reach.registry.routes import Routes
 from reach.sdk.declared import check_text
 from reach.sdk.embedded import MemoryPlace, shared_place
@@ -242,6 +243,11 @@ class Reach(Sending):
     def routes(self) -> Routes:
         """The policies of this env: list, set, remove, and test where a message would go."""
         return Routes(self.backend, self._place.rng)
+
+    @property
+    def rules(self) -> Rules:
+        """Who may call whom in this env: list, set, remove, and test what a source may call."""
+        return Rules(self.backend)
 
     @property
     def outstanding(self) -> int:

@@ -69,7 +69,7 @@ class MemoryPlace:
             return
         hashes = {KEYS.agents(), KEYS.load(), KEYS.meta(), KEYS.routes(), KEYS.types(), KEYS.tick(0)}
         hashes |= {KEYS.share(0, "a1"), KEYS.share(0, "a2"), KEYS.rate("a1")}
-        hashes |= {KEYS.health(0), KEYS.circuit()}
+        hashes |= {KEYS.health(0), KEYS.circuit(), KEYS.rules()}
         self._store.put(key, b"not what it should be" if key in hashes else Hash({"not": b"what it should be"}))
 
     async def keys(self) -> list[str]:

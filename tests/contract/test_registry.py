@@ -268,7 +268,7 @@ async def test_the_last_possible_id_in_changes_is_a_gap_and_not_the_end(drive: D
     assert [(change.version, change.name) for change in changes] == [(2, "a2")]
 
 
-@pytest.mark.parametrize(("kind", "op"), [("meta", "meta"), ("routes", "route"), ("types", "type")])
+@pytest.mark.parametrize(("kind", "op"), [("meta", "meta"), ("routes", "route"), ("types", "type"), ("rules", "rule")])
 async def test_a_setting_is_written_told_and_removed(drive: Drive, kind: str, op: str) -> None:
     await drive.backend.set_meta(kind, "name", b"5")  # type: ignore[arg-type]
     snapshot = await drive.backend.snapshot()

@@ -167,6 +167,17 @@ async def test_reading_the_registry_goes_on(drive: Drive, key: str) -> None:
     assert (await drive.backend.register("a1", CARD, "i1", READY, stored)).ok
 
 
+async def test_rules_of_the_wrong_type_are_told_and_only_a_new_rule_replaces_them(drive: Drive) -> None:
+    """Freed by reading, they would allow what they may have forbidden."""
+    await drive.backend.set_meta("rules", "one", b"{}")
+    await drive.place.delete(KEYS.rules())
+    await drive.place.spoil(KEYS.rules())
+    for _ in range(2):
+        assert (await drive.backend.snapshot()).rules is None
+    await drive.backend.set_meta("rules", "two", b"{}")
+    assert (await drive.backend.snapshot()).rules == {"two": b"{}"}
+
+
 async def test_a_beat_over_wrong_types_is_a_beat(drive: Drive) -> None:
     await drive.backend.register("a1", CARD, "i1", READY, None)
     for key in (KEYS.beats(), KEYS.load(), KEYS.changes()):

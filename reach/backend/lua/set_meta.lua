@@ -1,14 +1,14 @@
 #!lua
--- Writes or removes one setting, policy or type, and tells it in a change entry.
+-- Writes or removes one setting, policy, type or rule, and tells it in a change entry.
 -- KEYS agents key reach:{E}:agents, the one key that names the env
--- ARGV hash text meta, routes or types
+-- ARGV hash text meta, routes, types or rules
 -- ARGV name text the field
 -- ARGV keep integer 1: write the value, 0: remove the field
 -- ARGV value bytes the value
 -- RETURNS the version of the env
 -- REPEAT the same value under the next version
 -- INCLUDE env
-local ops = {meta = 'meta', routes = 'route', types = 'type'}
+local ops = {meta = 'meta', routes = 'route', types = 'type', rules = 'rule'}
 local op = ops[ARGV[1]]
 if not op then return redis.error_reply('REACH_BAD_KIND ' .. ARGV[1]) end
 if op == 'meta' and ARGV[2] == 'v' then return redis.error_reply('REACH_BAD_FIELD v is counted by the scripts') end

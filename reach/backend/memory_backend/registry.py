@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Sequence
-from typing import Literal
 
 from reach import ids
 from reach.backend.keys import GROUP_REGISTRARS, RedisType
@@ -10,7 +9,7 @@ from reach.backend.memory_backend.rating import spend_rate
 from reach.backend.memory_backend.side import Side
 from reach.backend.memory_backend.store import Hash, ZSet
 from reach.backend.memory_backend.streams import BadId, Fields
-from reach.backend.steps import BeatResult, Change, LastBeat, RegisterResult, Snapshot
+from reach.backend.steps import BeatResult, Change, LastBeat, MetaKind, RegisterResult, Snapshot
 from reach.envelope.registration import Rate
 from reach.errors import BackendError
 
@@ -24,7 +23,7 @@ TOMBSTONE_MS = 24 * 3_600_000
 _STATE = re.compile(rb'"state"\s*:\s*"([a-z_]+)"')
 _TOMBSTONE = re.compile(rb'^\{"gone_at":(\d+)')
 _WORKING = frozenset({b"ready", b"busy"})
-_OPS = {"meta": "meta", "routes": "route", "types": "type"}
+_OPS: dict[MetaKind, str] = {"meta": "meta", "routes": "route", "types": "type", "rules": "rule"}
 
 
 class RegistrySide(Side):
@@ -173,7 +172,7 @@ class RegistrySide(Side):
     async def snapshot(self) -> Snapshot:
         def step() -> Snapshot:
             agents = self._peek_hash(self._keys.agents())
-            meta = self._peek_hash(self._keys.meta())
+            meta, rules = self._peek_hash(self._keys.meta()), self._keys.rules()
             last = next(iter(reversed(self._behind(self._keys.changes(), "0-0", 0))), ("0-0", {}))
             return Snapshot(
                 version=self._version(),
@@ -183,6 +182,8 @@ class RegistrySide(Side):
                 types=frozenset(self._peek_hash(self._keys.types())),
                 meta={name: value.decode(errors="replace") for name, value in meta.items() if name != "v"},
                 circuits=dict(self._peek_hash(self._keys.circuit())),
+                # Never healed by reading: what forbade something would then allow it.
+                rules=None if self._store.type_of(rules) not in {None, "hash"} else dict(self._peek_hash(rules)),
             )
 
         return await self._step("snapshot", step)
@@ -198,11 +199,12 @@ class RegistrySide(Side):
 
         return await self._wait("changes", [key], step, block_ms)
 
-    async def set_meta(self, kind: Literal["meta", "routes", "types"], name: str, value: bytes | None) -> None:
+    async def set_meta(self, kind: MetaKind, name: str, value: bytes | None) -> None:
         def step() -> None:
             if kind == "meta" and name == "v":
                 raise BackendError("REACH_BAD_FIELD v is counted by the steps", details={"field": name})
-            key = {"meta": self._keys.meta(), "routes": self._keys.routes(), "types": self._keys.types()}[kind]
+            keys = self._keys
+            key = {"meta": keys.meta, "routes": keys.routes, "types": keys.types, "rules": keys.rules}[kind]()
             if value is not None:
                 self._hash(key)[name] = value
             else:

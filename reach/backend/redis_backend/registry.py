@@ -1,7 +1,7 @@
 """The registry's side: control, registrations, beats, changes, settings."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from reach import ids
 from reach.backend.bounds import MAX_MAIL
@@ -10,7 +10,7 @@ from reach.backend.keys import GROUP_REGISTRARS
 from reach.backend.redis_backend.side import Side
 from reach.backend.redis_backend.streams import LOST, Entry, code_of, lost, moment_of, pairs_of, text_of
 from reach.backend.scripts import script
-from reach.backend.steps import BeatResult, Change, LastBeat, RegisterResult, Snapshot
+from reach.backend.steps import BeatResult, Change, LastBeat, MetaKind, RegisterResult, Snapshot
 from reach.envelope.registration import Rate
 from reach.errors import BackendError
 
@@ -117,6 +117,7 @@ class RegistrySide(Side):
             ("HKEYS", keys.types()): "hash",
             ("HGETALL", keys.meta()): "hash",
             ("HGETALL", keys.circuit()): "hash",
+            ("HGETALL", keys.rules()): "hash",
             ("XREVRANGE", keys.changes(), "+", "-", "COUNT", "1"): "stream",
         }
         # One moment: what changes after it lies behind the cursor.
@@ -124,9 +125,11 @@ class RegistrySide(Side):
         for i, (command, kind) in enumerate(commands.items()):
             reply = replies[i]
             if isinstance(reply, BackendError):
+                if command[1] == keys.rules() and code_of(reply) in LOST:
+                    continue  # never healed by reading: what forbade something would then allow it
                 await self._heal_key(reply, command[1], kind)
                 replies[i] = []
-        agents, routes, types, meta, circuits, last = replies
+        agents, routes, types, meta, circuits, rules, last = replies
         settings = {text_of(k): text_of(v) for k, v in pairs_of(meta).items()}
         version = settings.pop("v", "0")
         return Snapshot(
@@ -137,6 +140,7 @@ class RegistrySide(Side):
             types=frozenset(text_of(k) for k in types),
             meta=settings,
             circuits={text_of(k): v for k, v in pairs_of(circuits).items()},
+            rules=None if isinstance(rules, BackendError) else {text_of(k): v for k, v in pairs_of(rules).items()},
         )
 
     async def changes(self, cursor: str, block_ms: int) -> list[Change]:
@@ -174,7 +178,7 @@ class RegistrySide(Side):
             found.append((agent_id, instance_id, moment_of(score)))
         return found
 
-    async def set_meta(self, kind: Literal["meta", "routes", "types"], name: str, value: bytes | None) -> None:
+    async def set_meta(self, kind: MetaKind, name: str, value: bytes | None) -> None:
         keep = int(value is not None)
         await self._link.run(script("set_meta"), self._keys.agents(), kind, name, keep, value or b"")
 
