@@ -87,6 +87,7 @@ def test_filters_are_asked_in_the_order_of_the_protocol() -> None:
         "alive",
         "partition",
         "accepts",
+        "rules",
         "loop",
         "circuit",
         "capacity",
