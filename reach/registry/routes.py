@@ -143,7 +143,7 @@ class Routes:
             network_ms=NETWORK_MS,
         )
         policy = index.policy(pattern)
-        choice = decide(message, None, Chooser(index=index, rng=self._rng, memory=Memory()), now_ms)
+        choice = decide(message, None, Chooser(index=index, rng=self._rng, memory=Memory(), whole=True), now_ms)
         ranked = tuple(index.ranked(message.pattern.name)) if message.pattern.kind == "intent" else ()
         return Trial(pattern, policy, strategy_for(scope, policy.strategy), choice, ranked)
 

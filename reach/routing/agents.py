@@ -13,6 +13,8 @@ SUSPECT_MS = 15_000
 #: Busy agents stay in the draw with this share of their weight.
 BUSY_SHARE = 0.2
 FOREVER_MS = 1 << 62
+#: Who takes work.
+WORKING: frozenset[str] = frozenset({"ready", "busy"})
 
 AgentState = Literal["ready", "busy", "not_ready", "draining", "silent"]
 _RANK: dict[AgentState, int] = {"ready": 0, "busy": 1, "not_ready": 2, "draining": 3, "silent": 4}
@@ -52,6 +54,8 @@ class Agent:
 
     __slots__ = (
         "_history",
+        "_last_ms",
+        "_passed",
         "accepts",
         "agent_id",
         "capabilities",
@@ -74,29 +78,34 @@ class Agent:
         self.accepts = _merge(declared.accepts)
         self.instances: dict[str, Instance] = {} if instances is None else instances
         self._history: History | None = None
+        self._passed: dict[tuple[str, int], tuple[int, int]] = {}
+        self._last_ms = max((one.at_ms for one in self.instances.values()), default=0)
 
     def beat(self, instance_id: str, at_ms: int, beat: Beat) -> None:
         """Note a beat; one that is older than what is known changes nothing."""
-        self._history = None
         known = self.instances.get(instance_id)
         if known is None:
             self.instances[instance_id] = Instance(at_ms, beat)
         elif at_ms >= known.at_ms:
             known.at_ms, known.beat = at_ms, beat
+        else:
+            return
+        self._history = None
+        self._last_ms = max(self._last_ms, at_ms)
+        self._passed.clear()
 
     def forget(self, *instance_ids: str) -> None:
         """They are gone."""
-        self._history = None
         for instance_id in instance_ids:
             self.instances.pop(instance_id, None)
+        self._history = None
+        self._last_ms = max((one.at_ms for one in self.instances.values()), default=0)
+        self._passed.clear()
 
     # These are asked for every candidate of every message: plain loops, since most agents have one instance.
     def last_beat_ms(self) -> int:
         """The last sign of any instance; 0 when there was none."""
-        last_ms = 0
-        for instance in self.instances.values():
-            last_ms = max(last_ms, instance.at_ms)
-        return last_ms
+        return self._last_ms
 
     def alive(self, since_ms: int) -> list[Instance]:
         """The instances that have beaten since then."""
@@ -110,6 +119,16 @@ class Agent:
                 best = instance.beat.state
         return best
 
+    def note_passed(self, env: str, partition: int, since_ms: int) -> None:
+        """It has been found to belong to the env, to live, to take work and to read this partition."""
+        until_ms = min((one.at_ms for one in self.instances.values() if one.at_ms >= since_ms), default=0)
+        self._passed[env, partition] = (since_ms, until_ms)
+
+    def has_passed(self, env: str, partition: int, since_ms: int) -> bool:
+        """Whether that was found, and no instance has beaten, gone, or become silent since then."""
+        known = self._passed.get((env, partition))
+        return known is not None and known[0] <= since_ms <= known[1]
+
     def reason(self, since_ms: int) -> str:
         """Why it is not ready, in the words of a live instance; "" when none gave any."""
         return next((one.beat.reason for one in self.alive(since_ms) if one.beat.reason), "")
@@ -119,8 +138,17 @@ class Agent:
         return sum(
             max(self.declared.concurrency - max(instance.beat.inflight, 0), 0)
             for instance in self.alive(since_ms)
-            if instance.beat.state in {"ready", "busy"}
+            if instance.beat.state in WORKING
         )
+
+    def works(self) -> bool:
+        """Whether any of its instances, silent or not, takes work."""
+        return any(instance.beat.state in WORKING for instance in self.instances.values())
+
+    def is_new(self) -> bool:
+        """Whether none of those has answered anything yet."""
+        working = [one.beat for one in self.instances.values() if one.beat.state in WORKING]
+        return all(beat.success_rate is None and beat.avg_response_ms is None for beat in working)
 
     def history(self, since_ms: int) -> History:
         """How it does, as its instances have last told. The same until the next beat, or until one of those has become silent."""
@@ -135,7 +163,7 @@ class Agent:
         times: list[float] = []
         for instance in self.instances.values():
             beat = instance.beat
-            if instance.at_ms < since_ms or beat.state not in {"ready", "busy"}:
+            if instance.at_ms < since_ms or beat.state not in WORKING:
                 continue
             newest_ms, oldest_ms = max(newest_ms, instance.at_ms), min(oldest_ms, instance.at_ms)
             busy = busy and beat.state == "busy"
@@ -157,7 +185,7 @@ class Agent:
         """How many messages its live, working instances can begin within so long: one for each slot, or more by their mean times."""
         rounds = 0
         for instance in self.alive(since_ms):
-            if instance.beat.state in {"ready", "busy"}:
+            if instance.beat.state in WORKING:
                 mean_ms = instance.beat.avg_response_ms
                 rounds += 1 if mean_ms is None else max(round(within_ms / max(mean_ms, 1.0)), 1)
         return self.declared.concurrency * rounds

@@ -4,13 +4,14 @@ Asked for a first send (no leg yet), and for every `again`: a leg that came back
 first in its line now, one that nobody has picked up.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from random import Random
 
 import msgspec
 
 from reach.envelope.ledger import Leg, LegState
 from reach.routing.agents import Agent
+from reach.routing.drawing import Drawn, Hat
 from reach.routing.filters import ABLE, MEANT, Unfit, View, sift
 from reach.routing.index import CapabilityIndex
 from reach.routing.message import Message
@@ -29,7 +30,7 @@ from reach.routing.steps import (
     Step,
     Why,
 )
-from reach.routing.strategies import STRATEGIES, Memory, Picked, strategy_for
+from reach.routing.strategies import STRATEGIES, WEIGHINGS, Memory, Picked, strategy_for
 
 MAX_FANOUT = 1_000
 #: However much `max_fanout` in meta allows: one step writes all legs of a message, and holds up everybody while it does.
@@ -38,11 +39,15 @@ MAX_MOVES = 2
 
 
 class Chooser(msgspec.Struct, frozen=True, kw_only=True):
-    """What decisions are made with: who is there, what one router remembers, and its only source of chance."""
+    """What decisions are made with: who is there, what one router remembers, and its only source of chance.
+
+    `whole`: ask everybody, however many they are, so that all of them can be told; a choice among thousands else asks a few of them.
+    """
 
     index: CapabilityIndex
     rng: Random
     memory: Memory
+    whole: bool = False
 
 
 def decide(
@@ -113,10 +118,12 @@ def _without_looking(message: Message, leg: Leg | None, now_ms: int, retry: Come
 
 def _one(message: Message, leg: Leg | None, by: Chooser, view: View, *, elsewhere: bool) -> Choice:
     """One of those who fit."""
-    matched = by.index.match(message.pattern)
-    sifted = sift(matched, message, view)
     best = leg.best if leg is not None else None
     barred = view.tried if elsewhere else frozenset([best.agent] if best is not None else [])
+    drawn = _drawn(message, by, view, barred)
+    if drawn is not None:
+        return _choice([Deliver(drawn.agent.agent_id)], _terms(message, by), [drawn.agent], drawn.why)
+    sifted = sift(by.index.match(message.pattern), message, view)
     fits = [agent for agent in sifted.fits if agent.agent_id not in barred]
     if not fits:
         if leg is not None and (elsewhere or best is not None):
@@ -126,6 +133,18 @@ def _one(message: Message, leg: Leg | None, by: Chooser, view: View, *, elsewher
     picked = STRATEGIES[strategy](fits, message, view, by.memory, by.rng)
     agent_id = picked.chosen[0].agent_id
     return _choice([Deliver(agent_id)], _terms(message, by), picked.chosen, why_of(strategy, sifted, fits, picked))
+
+
+def _drawn(
+    message: Message, by: Chooser, view: View, barred: Container[str], also: Callable[[Agent], bool] = lambda _: True
+) -> Drawn | None:
+    """Where many answer, one that fits, without asking all of them. None: all are to be asked."""
+    strategy = strategy_for("one", view.policy.strategy)
+    weighing = WEIGHINGS.get(strategy)
+    if weighing is None or by.whole or view.answered:
+        return None
+    pool = by.index.pool(message.pattern, strategy, weighing)
+    return None if pool is None else Hat(pool, message, view, barred, also).draw(by.memory, by.rng)
 
 
 def _asker(leg: Leg | None, *, elsewhere: bool) -> str:

@@ -4,6 +4,7 @@ A new filter is one function and one line in FILTERS, in the order in which it i
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from typing import Literal
 
 import msgspec
@@ -207,27 +208,88 @@ PREFERENCES: tuple[tuple[str, Preference], ...] = (
 )
 
 
+#: What these say of an agent stays the same until one of its instances beats, goes or falls silent: a yes is kept with the agent.
+_STANDING = frozenset[Filter]({env, alive, partition, ready})
+Named = tuple[tuple[str, Filter], ...]
+
+
+@cache
+def _working(filters: Named, idle: frozenset[Filter]) -> tuple[Named, Named]:
+    working = tuple(pair for pair in filters if pair[1] not in idle)
+    return working, tuple(pair for pair in working if pair[1] not in _STANDING)
+
+
+@cache
+def _idle(
+    zoned: str | None, *, ruled: bool, hops: bool, circuits: bool, answered: bool, tried: bool
+) -> frozenset[Filter]:
+    """Filters and preferences that can refuse nobody just now, whoever it is."""
+    idle: dict[Filter, bool] = {
+        zone: zoned != "hard",
+        near: zoned != "preferred",
+        rules: not ruled,
+        loop: not hops,
+        circuit: not circuits,
+        asker: not answered,
+        fresh: not tried,
+    }
+    return frozenset(one for one, rests in idle.items() if rests)
+
+
+def working(filters: Named, message: Message, view: View) -> tuple[Named, Named]:
+    """Those filters, or preferences, that may refuse somebody, and of these the ones whose yes is for this message only."""
+    idle = _idle(
+        view.policy.zone if message.zone is not None else None,
+        ruled=view.caller is not None,
+        hops=bool(message.hops),
+        circuits=bool(view.circuits),
+        answered=bool(view.answered),
+        tried=bool(view.tried),
+    )
+    return _working(filters, idle)
+
+
+class Sieve:
+    """The filters for one message, as far as they can say anything about it."""
+
+    def __init__(self, message: Message, view: View, filters: Named = FILTERS) -> None:
+        self._message, self._view = message, view
+        self._all, self._rest = working(filters, message, view)
+        self._keeps = len(self._all) - len(self._rest) == len(_STANDING)
+
+    def refusal(self, agent: Agent) -> tuple[str, str] | None:
+        """The first filter that says no, and its reason; None: it fits."""
+        message, view = self._message, self._view
+        known = agent.has_passed(message.env, message.partition, view.alive_since_ms)
+        for name, asked in self._rest if known else self._all:
+            reason = asked(agent, message, view)
+            if reason is not None:
+                return name, reason
+        if self._keeps and not known:
+            agent.note_passed(message.env, message.partition, view.alive_since_ms)
+        return None
+
+
 def sift(
     agents: Iterable[Agent],
     message: Message,
     view: View,
-    filters: tuple[tuple[str, Filter], ...] = FILTERS,
-    preferences: tuple[tuple[str, Preference], ...] = PREFERENCES,
+    filters: Named = FILTERS,
+    preferences: Named = PREFERENCES,
 ) -> Sifted:
     """Ask every filter of every agent until one says no; then narrow down by the preferences, but never to nobody."""
     fits: list[Agent] = []
     refused: list[Seen] = []
     barred = 0
+    sieve = Sieve(message, view, filters)
     for agent in agents:
-        for name, asked in filters:
-            reason = asked(agent, message, view)
-            if reason is not None:
-                refused.append(Seen(agent.agent_id, name, reason))
-                barred += name in MISSING and rules(agent, message, view) is not None
-                break
-        else:
+        refusal = sieve.refusal(agent)
+        if refusal is None:
             fits.append(agent)
-    for name, preferred in preferences:
+        else:
+            refused.append(Seen(agent.agent_id, *refusal))
+            barred += refusal[0] in MISSING and rules(agent, message, view) is not None
+    for name, preferred in working(preferences, message, view)[0]:
         if len(fits) > 1:
             said = [(agent, preferred(agent, message, view)) for agent in fits]
             if any(reason is None for _, reason in said):

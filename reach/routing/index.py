@@ -15,8 +15,11 @@ from reach.envelope.rules import BUILT_IN_TYPES
 from reach.errors import RecordError
 from reach.routing.access import Access, Caller
 from reach.routing.agents import SUSPECT_MS, Agent, Instance
+from reach.routing.asked import Asked
 from reach.routing.intents import Intents, Nearness, Ranked, said_of
 from reach.routing.pattern import Pattern, Term
+from reach.routing.pools import SMALL, Pool, Pools
+from reach.routing.strategies.weighing import Weighing
 
 DEFAULT_POLICY = RoutePolicy()
 NO_CIRCUITS: Mapping[str, bytes] = {}
@@ -60,18 +63,42 @@ class CapabilityIndex:
         self._by_group: dict[str, set[str]] = {}
         self._names: list[str] = []  # all capabilities, sorted, so that a prefix is a slice
         self._remembered: dict[str, tuple[Agent, ...]] = {}
+        self._asked = Asked()  # the patterns of those
+        self._pools = Pools()
         self._intents = Intents(self._said_of, model)
 
     # ---------------------------------------------------------------- asked by the router
     def match(self, pattern: Pattern) -> tuple[Agent, ...]:
         """Every registered agent that answers the pattern, by agent_id in order, whatever its state."""
+        if pattern.kind == "agent_id":
+            agent = self.agents.get(pattern.name)
+            return () if agent is None else (agent,)
         found = self._remembered.get(pattern.text)
         if found is None:
             if len(self._remembered) >= MAX_REMEMBERED:
                 self._remembered.clear()
+                self._asked.clear()
             found = tuple(self.agents[agent_id] for agent_id in sorted(self._find(pattern)))
             self._remembered[pattern.text] = found
+            self._asked.note(pattern)
         return found
+
+    def pool(self, pattern: Pattern, strategy: str, weighing: Weighing) -> Pool | None:
+        """The same agents, where they are many, so that one can be drawn as the strategy weighs them. None: they are few."""
+        if pattern.kind == "agent_id":
+            return None
+        weights = self.policy(pattern.text).weights
+        if pattern.kind == "intent":
+            terms = self.terms_of(pattern)
+            if not terms or weights:
+                return None
+            pattern = Pattern(f"capability:{terms[0].name}", "capability", terms=terms)
+        pool = self._pools.get(pattern, strategy, weights)
+        if pool is None:
+            matched = self.match(pattern)
+            if len(matched) > SMALL:
+                pool = self._pools.make(pattern, strategy, weighing, weights, matched)
+        return pool
 
     def ranked(self, intent: str) -> list[Ranked]:
         """The capabilities that answer a free text best; the first of them is what `intent:` means by it."""
@@ -84,6 +111,7 @@ class CapabilityIndex:
     def learned(self) -> None:
         """The model has read more: what a free text means may be another capability now."""
         self._remembered.clear()
+        self._asked.clear()
 
     def terms_of(self, pattern: Pattern) -> tuple[Term, ...]:
         """The capabilities that a pattern asks for: those that it names, or the one that its free text means."""
@@ -142,6 +170,8 @@ class CapabilityIndex:
             grouped.clear()
         for capability in self._names:
             self._intents.changed(capability)
+        self._asked.clear()
+        self._pools = Pools()
         self._names.clear()
         self.types = BUILT_IN_TYPES.union(types)
         for agent_id, data in agents.items():
@@ -186,12 +216,14 @@ class CapabilityIndex:
         if agent is None or beat is None:
             return False
         agent.beat(instance_id, at_ms, beat)
+        self._pools.hear(agent)
         return True
 
     def forget_beats(self) -> None:
         """Drop every beat: the clock of the backend went back, so that the old ones would hide the new ones."""
         for agent in self.agents.values():
             agent.forget(*agent.instances)
+            self._pools.hear(agent)
 
     def forget_silent(self, now_ms: int) -> int:
         """Drop the instances that have been silent for a minute; says how many. Their agents stay until they are told to be gone."""
@@ -200,14 +232,14 @@ class CapabilityIndex:
             before_ms = min(before_ms, self.floor_ms)
         for agent in self.agents.values():
             silent = [key for key, instance in agent.instances.items() if instance.at_ms < before_ms]
-            agent.forget(*silent)
-            dropped += len(silent)
+            if silent:
+                agent.forget(*silent)
+                self._pools.hear(agent)
+                dropped += len(silent)
         return dropped
 
     # ---------------------------------------------------------------- inside
     def _find(self, pattern: Pattern) -> set[str]:
-        if pattern.kind == "agent_id":
-            return {pattern.name} & self.agents.keys()
         if pattern.kind == "group":
             return self._by_group.get(pattern.name, set())
         if pattern.kind == "intent":
@@ -245,8 +277,10 @@ class CapabilityIndex:
         agent = Agent(declared, instances)
         self.agents[agent_id] = agent
         self.access.forget()
-        self.types |= agent.accepts.keys()
-        self._remembered.clear()
+        if not agent.accepts.keys() <= self.types:
+            self.types |= agent.accepts.keys()
+        self._forget_answers(agent)
+        self._pools.join(agent)
         for capability in agent.capabilities:
             if capability not in self._by_capability:
                 self._by_capability[capability] = set()
@@ -264,13 +298,15 @@ class CapabilityIndex:
             self.circuits.pop(agent_id, None)
         elif agent_id in self.agents:
             self.agents[agent_id].forget(instance_id)
+            self._pools.hear(self.agents[agent_id])
 
     def _remove(self, agent_id: str) -> None:
         agent = self.agents.pop(agent_id, None)
         if agent is None:
             return
-        self._remembered.clear()
         self.access.forget()
+        self._forget_answers(agent)
+        self._pools.leave(agent_id)
         for capability in agent.capabilities:
             having = self._by_capability[capability]
             having.discard(agent_id)
@@ -282,6 +318,12 @@ class CapabilityIndex:
             self._by_group[group].discard(agent_id)
             if not self._by_group[group]:
                 del self._by_group[group]
+
+    def _forget_answers(self, agent: Agent) -> None:
+        """Those that it is part of, or will be."""
+        for pattern in self._asked.touched_by(agent):
+            self._remembered.pop(pattern.text, None)
+            self._asked.forget(pattern)
 
     def _set_circuit(self, name: str, data: bytes) -> None:
         """Take what is told of a circuit; `name` is `agent_id/partition`."""

@@ -3,6 +3,7 @@
 from reach.envelope.message import Scope
 from reach.routing.strategies import broadcast_all, direct, round_robin, score, sticky, tiered, weighted_random
 from reach.routing.strategies.port import Memory, Picked, Strategy
+from reach.routing.strategies.weighing import Weighing
 
 STRATEGIES: dict[str, Strategy] = {
     "broadcast_all": broadcast_all.select,
@@ -14,9 +15,15 @@ STRATEGIES: dict[str, Strategy] = {
     "weighted_random": weighted_random.select,
 }
 
+#: Those that draw in proportion to what each weighs by itself: they stay quick where thousands answer.
+WEIGHINGS: dict[str, Weighing] = {
+    "score": score.WEIGHING,
+    "weighted_random": weighted_random.WEIGHING,
+}
+
 DEFAULTS: dict[Scope, str] = {"one": "score", "all": "broadcast_all"}
 
-__all__ = ["DEFAULTS", "STRATEGIES", "Memory", "Picked", "Strategy", "strategy_for"]
+__all__ = ["DEFAULTS", "STRATEGIES", "WEIGHINGS", "Memory", "Picked", "Strategy", "strategy_for"]
 
 
 def strategy_for(scope: Scope, wanted: str | None) -> str:

@@ -24,7 +24,7 @@ class Level:
         self._at_ms = self._beat_at_ms = 0
         self._slots = 1
         self._answers_ms = 1.0
-        self._sends: deque[int] = deque(maxlen=MAX_SENDS)
+        self._sends: deque[int] | None = None  # made with the first: most of thousands are never chosen
 
     def hear(self, history: History, answers_ms: float) -> None:
         """A beat says how many run: less than its slots, and nothing waits; all of them, and what waited before may wait still."""
@@ -34,7 +34,7 @@ class Level:
         full = history.inflight >= history.slots
         before, until_ms = self._level, self._at_ms
         self._level, self._at_ms, self._beat_at_ms = float(history.inflight), history.at_ms, history.at_ms
-        for sent_ms in self._sends:
+        for sent_ms in self._sends or ():
             if sent_ms > history.at_ms:
                 self.drain(sent_ms)
                 self._level += 1
@@ -46,6 +46,8 @@ class Level:
         """One more."""
         self.drain(now_ms)
         self._level += 1
+        if self._sends is None:
+            self._sends = deque(maxlen=MAX_SENDS)
         while self._sends and self._sends[0] < now_ms - LATE_MS:
             self._sends.popleft()
         self._sends.append(now_ms)
@@ -56,6 +58,8 @@ class Level:
         if left_ms <= 0:
             return self._level
         self._at_ms = now_ms
+        if not self._level:
+            return 0.0
         waits = self._level - self._slots
         if waits > 0:
             busy_ms = waits * self._answers_ms / self._slots

@@ -11,6 +11,8 @@ from reach.routing.strategies.level import Level
 
 #: Counters are kept for so many patterns; then all start again, which costs fairness for a moment and nothing else.
 MAX_COUNTERS = 4_096
+#: The same for what is with each agent.
+MAX_LEVELS = 50_000
 
 
 class Memory:
@@ -54,7 +56,7 @@ class Memory:
         """How many messages are with the agent now, running or queued, as far as its beat and this router's own sends tell."""
         level = self._levels.get(agent_id)
         if level is None:
-            if len(self._levels) >= MAX_COUNTERS:
+            if len(self._levels) >= MAX_LEVELS:
                 self._levels.clear()
             level = self._levels[agent_id] = Level()
         level.hear(history, answers_ms)

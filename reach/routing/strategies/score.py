@@ -3,22 +3,22 @@
 The worked example: load 30 with 99 % success against load 10 with 95 %, equal times, gives shares of 0.448 and 0.552.
 """
 
+import math
 from collections.abc import Sequence
 from random import Random
 from statistics import median
 
 import msgspec
 
-from reach.routing.agents import BUSY_SHARE, Agent, History
+from reach.routing.agents import BUSY_SHARE, WORKING, Agent, History
 from reach.routing.filters import View
 from reach.routing.message import Message
 from reach.routing.strategies.port import Memory, Picked
+from reach.routing.strategies.weighing import UNKNOWN, Usual, Weighing, Weight
 from reach.routing.strategies.weighted_random import declared_weight, draw
 
 #: Nobody is ever quite out of the draw: who is never asked can never show that it is well again.
 FLOOR = 0.01
-#: Of peers none of which has answered anything yet.
-UNKNOWN_SUCCESS, UNKNOWN_MS = 1.0, 1_000.0
 
 
 def select(candidates: Sequence[Agent], message: Message, view: View, memory: Memory, rng: Random) -> Picked:  # noqa: ARG001
@@ -39,29 +39,66 @@ def scores(candidates: Sequence[Agent], view: View, memory: Memory) -> list[floa
     found: list[float] = []
     room = False
     for agent, one in zip(candidates, told, strict=True):
-        own_ms = one.avg_response_ms or 0.0
-        level = memory.level(agent.agent_id, one, view.now_ms, own_ms)
-        own = declared_weight(agent, view) * (BUSY_SHARE if one.busy else 1.0)
-        well = (1 - level / one.slots) * (one.success_rate or 0.0) / (1 + own_ms / 1000)
-        if level <= one.slots - 1:
-            if not room:  # nobody waits behind others while somebody could begin
-                room, found = True, [0.0] * len(found)
-            found.append(own * max(well, FLOOR))
-        else:  # of those without a free slot: the longer what waits there, the less
-            found.append(0.0 if room else own * max(well, FLOOR / max(1 + level - one.slots, 1)))
+        score, waits = _weigh(agent, one, view, memory)
+        if not (room or waits):  # nobody waits behind others while somebody could begin
+            room, found = True, [0.0] * len(found)
+        found.append(0.0 if waits and room else score)
     return found
+
+
+def _weigh(agent: Agent, one: History, view: View, memory: Memory) -> Weight:
+    own_ms = one.avg_response_ms or 0.0
+    level = memory.level(agent.agent_id, one, view.now_ms, own_ms)
+    own = declared_weight(agent, view) * (BUSY_SHARE if one.busy else 1.0)
+    well = (1 - level / one.slots) * (one.success_rate or 0.0) / (1 + own_ms / 1000)
+    if level <= one.slots - 1:
+        return Weight(own * max(well, FLOOR))
+    # Of those without a free slot: the longer what waits there, the less.
+    return Weight(own * max(well, FLOOR / max(1 + level - one.slots, 1)), waits=True)
 
 
 def _with_newcomers(told: Sequence[History]) -> list[History]:
     success = [one.success_rate for one in told if one.success_rate is not None]
     answers_ms = [one.avg_response_ms for one in told if one.avg_response_ms is not None]
-    usual = median(success) if success else UNKNOWN_SUCCESS
-    usual_ms = median(answers_ms) if answers_ms else UNKNOWN_MS
-    return [
-        msgspec.structs.replace(
-            one,
-            success_rate=usual if one.success_rate is None else one.success_rate,
-            avg_response_ms=usual_ms if one.avg_response_ms is None else one.avg_response_ms,
-        )
-        for one in told
-    ]
+    usual = median(success) if success else UNKNOWN.success_rate
+    usual_ms = median(answers_ms) if answers_ms else UNKNOWN.avg_response_ms
+    return [_as_usual(one, Usual(usual, usual_ms)) for one in told]
+
+
+def _as_usual(one: History, usual: Usual) -> History:
+    return msgspec.structs.replace(
+        one,
+        success_rate=usual.success_rate if one.success_rate is None else one.success_rate,
+        avg_response_ms=usual.avg_response_ms if one.avg_response_ms is None else one.avg_response_ms,
+    )
+
+
+# ---------------------------------------------------------------- one of many, by itself
+def _most(agent: Agent) -> float:
+    """When nothing is with it: of several instances the best one may be all that is left."""
+    share, success, least_ms = BUSY_SHARE, 0.0, math.inf
+    for instance in agent.instances.values():
+        beat = instance.beat
+        if beat.state in WORKING:
+            share = share if beat.state == "busy" else 1.0
+            success = max(success, 1.0 if beat.success_rate is None else beat.success_rate)
+            least_ms = min(least_ms, 0.0 if beat.avg_response_ms is None else max(beat.avg_response_ms, 0.0))
+    return share * max(success / (1 + least_ms / 1000), FLOOR)
+
+
+def _now(agent: Agent, view: View, memory: Memory, usual: Usual) -> Weight:
+    one = agent.history(view.alive_since_ms)
+    if one.success_rate is None or one.avg_response_ms is None:
+        one = _as_usual(one, usual)
+    return _weigh(agent, one, view, memory)
+
+
+def _most_of_usual(usual: Usual) -> float:
+    return max(usual.success_rate / (1 + usual.avg_response_ms / 1000), FLOOR)
+
+
+def _chosen(agent: Agent, view: View, memory: Memory) -> None:
+    memory.note_sent(agent.agent_id, view.now_ms)
+
+
+WEIGHING = Weighing(_most, _now, _most_of_usual, _chosen)

@@ -10,6 +10,7 @@ from reach.routing.agents import BUSY_SHARE, Agent
 from reach.routing.filters import View
 from reach.routing.message import Message
 from reach.routing.strategies.port import Memory, Picked
+from reach.routing.strategies.weighing import Usual, Weighing, Weight
 
 
 def select(candidates: Sequence[Agent], message: Message, view: View, memory: Memory, rng: Random) -> Picked:  # noqa: ARG001
@@ -40,3 +41,15 @@ def declared_weight(agent: Agent, view: View) -> float:
     """What it or the policy says, 0 to 1e6 whatever is stored: a sum that is not finite would bring down every router."""
     own = view.policy.weights.get(agent.agent_id, agent.declared.weight)
     return min(own, MAX_AMOUNT) if own > 0 else 0.0
+
+
+# ---------------------------------------------------------------- one of many, by itself
+def _most(agent: Agent) -> float:
+    return 1.0 if any(one.beat.state == "ready" for one in agent.instances.values()) else BUSY_SHARE
+
+
+def _now(agent: Agent, view: View, _: Memory, __: Usual) -> Weight:
+    return Weight(weight(agent, view))
+
+
+WEIGHING = Weighing(_most, _now, most_of_usual=lambda _: 1.0, chosen=lambda _agent, _view, _memory: None)

@@ -234,7 +234,7 @@ def test_of_the_full_ones_the_longest_queue_has_the_least() -> None:
 
 
 def test_levels_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(port_module, "MAX_COUNTERS", 2)
+    monkeypatch.setattr(port_module, "MAX_LEVELS", 2)
     memory, candidates = Memory(), beaten(a=Beat(), b=Beat(), c=Beat())
     for _ in range(3):
         assert len(scored(candidates, memory)) == 3
