@@ -42,11 +42,9 @@ class Asked:
 
 
 def answers(agent: Agent, pattern: Pattern) -> bool:
-    """Whether the agent is among those that a pattern names by what they declare (an intent names nobody by itself)."""
+    """Whether the agent is among those that a pattern of capabilities or a group asks for."""
     if pattern.kind == "group":
         return pattern.name in agent.groups
-    if pattern.kind == "agent_id":
-        return pattern.name == agent.agent_id
     return bool(pattern.terms) and all(any(map(term.matches, agent.capabilities)) for term in pattern.terms)
 
 

@@ -85,8 +85,6 @@ class CapabilityIndex:
 
     def pool(self, pattern: Pattern, strategy: str, weighing: Weighing) -> Pool | None:
         """The same agents, where they are many, so that one can be drawn as the strategy weighs them. None: they are few."""
-        if pattern.kind == "agent_id":
-            return None
         weights = self.policy(pattern.text).weights
         if pattern.kind == "intent":
             terms = self.terms_of(pattern)

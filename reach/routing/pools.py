@@ -65,8 +65,8 @@ class Pool:
 
     def drop(self, agent_id: str) -> None:
         """It answers the pattern no more."""
-        if self.agents.pop(agent_id, None) is not None:
-            self._lift(agent_id)
+        del self.agents[agent_id]
+        self._lift(agent_id)
 
     def usual(self, now_ms: int, rng: Random) -> Usual:
         """What stands in for the history of newcomers: the median of their peers, of some of them where they are many."""

@@ -165,7 +165,7 @@ def test_silent_instances_are_forgotten_after_a_minute(index: CapabilityIndex) -
 def test_made_up_patterns_do_not_fill_the_memory(index: CapabilityIndex, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(index_module, "MAX_REMEMBERED", 3)
     for at in range(10):
-        assert found(index, f"agent_id:x{at}") == []
+        assert found(index, f"group:x{at}") == []
     assert len(index._remembered) <= 3
 
 
