@@ -302,6 +302,15 @@ class Circuits(msgspec.Struct, frozen=True):
     told: dict[str, bytes]
 
 
+class LastBeat(msgspec.Struct, frozen=True):
+    """One instance's last beat. `at_ms` by the clock of the backend; `beat` its JSON."""
+
+    agent_id: str
+    instance_id: str
+    at_ms: int
+    beat: bytes
+
+
 class Change(msgspec.Struct, frozen=True):
     """An entry of `changes`.
 
@@ -315,15 +324,8 @@ class Change(msgspec.Struct, frozen=True):
     op: str
     name: str
     data: bytes
-
-
-class LastBeat(msgspec.Struct, frozen=True):
-    """One instance's last beat. `at_ms` by the clock of the backend; `beat` its JSON."""
-
-    agent_id: str
-    instance_id: str
-    at_ms: int
-    beat: bytes
+    #: Of an agent that has registered: how the instance is that did so; None = the entry does not say so.
+    beat: LastBeat | None = None
 
 
 class BeatResult(msgspec.Struct, frozen=True):

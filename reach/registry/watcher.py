@@ -4,7 +4,7 @@ import asyncio
 
 from reach import ids
 from reach.backend import Backend
-from reach.backend.steps import Change
+from reach.backend.steps import Change, LastBeat
 from reach.clock import Clock, SystemClock
 from reach.errors import BackendError
 from reach.log import PacedLog, event_log
@@ -152,10 +152,14 @@ class Watcher:
             # After the clock has gone back the ids still run ahead of it; a beat of the future would hide the next ones.
             self.index.apply(change.op, change.name, change.data, min(ids.stream_id(change.id)[0], latest_ms))
             self._version, self._cursor = change.version, change.id
-        registered = [ids.stream_id(change.id)[0] for change in changes if change.op == "agent"]
-        if (
-            registered
-        ):  # its first beat is not part of the change; without one it would count as silent until the next poll
+            if change.beat is not None:
+                self._hear(change.beat, latest_ms)
+        # Where a script of an earlier version has written the change, the first beat is not part of it: until the next poll it would
+        # count as silent.
+        registered = [
+            ids.stream_id(one.id)[0] for one in changes if one.op == "agent" and one.data and one.beat is None
+        ]
+        if registered:
             await self._poll(min(*registered, self._now_ms) - OVERLAP_MS)
         return {"changes": len(changes)}
 
@@ -166,9 +170,8 @@ class Watcher:
             self.index.forget_beats()
             _, beats = await self._backend.last_beats(0)
         self.index.floor_ms = self._grace.floor_ms
-        taken = 0
-        for last in beats:
-            # A beat from the future is left over from before the clock went back: it counts from now, once.
-            at_ms = min(last.at_ms, now_ms + STEP_MS)
-            taken += self.index.beat(last.agent_id, last.instance_id, at_ms, last.beat)
-        return taken
+        return sum(self._hear(last, now_ms + STEP_MS) for last in beats)
+
+    def _hear(self, last: LastBeat, latest_ms: int) -> bool:
+        # A beat from the future is left over from before the clock went back: it counts from now, once.
+        return self.index.beat(last.agent_id, last.instance_id, min(last.at_ms, latest_ms), last.beat)

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from reach.backend.steps import RegisterResult
+from reach.backend.steps import LastBeat, RegisterResult
 from reach.errors import BackendError
 from tests.contract.drive import Drive
 from tests.contract.places import KEYS
@@ -43,6 +43,20 @@ async def test_it_is_told_in_one_change_entry(drive: Drive) -> None:
     stored = await registered(drive)
     (change,) = await drive.backend.changes("0-0", 0)
     assert (change.version, change.op, change.name, change.data) == (1, "agent", "a1", stored)
+
+
+async def test_how_the_instance_is_that_registers_is_told_with_it(drive: Drive) -> None:
+    stored = await registered(drive)
+    (change,) = await drive.backend.changes("0-0", 0)
+    _, [last] = await drive.backend.last_beats(0)
+    assert change.beat == last == LastBeat("a1", "i1", last.at_ms, READY)
+    await drive.backend.beat("a1", "i1", BUSY)
+    assert (await drive.backend.register("a1", CARD, "i1", READY, stored)).ok
+    _, [last] = await drive.backend.last_beats(0)
+    told = (await drive.backend.changes("0-0", 0))[-1]
+    assert told.beat == last == LastBeat("a1", "i1", last.at_ms, BUSY), "it says itself how it is"
+    assert (await drive.backend.register("a1", CARD, "", READY, told.data)).ok
+    assert (await drive.backend.changes("0-0", 0))[-1].beat is None, "of no instance there is nothing to tell"
 
 
 async def test_who_read_something_else_changes_nothing(drive: Drive) -> None:

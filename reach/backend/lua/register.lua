@@ -1,5 +1,5 @@
 #!lua
--- Compares and sets one agent's registration, with its first beat and its types; tells it in one change entry.
+-- Compares and sets one agent's registration, with its first beat and its types; tells all of it in one change entry.
 -- KEYS agents key reach:{E}:agents, the one key that names the env
 -- ARGV agent_id text whose registration
 -- ARGV registration json an object without v, or nothing to remove it (a tombstone stays 24 h)
@@ -45,10 +45,18 @@ if not members then return redis.error_reply('REACH_BAD_REGISTRATION not a JSON 
 local v = next_version()
 local text = '{' .. members .. (members == '' and '' or ',') .. '"v":' .. v .. '}'
 call('HSET', agents, id, text)
-if instance ~= '' and not call('ZSCORE', own('beats', 'zset'), id .. '/' .. instance) then
-  call('ZADD', own('beats', 'zset'), now, id .. '/' .. instance)
-  call('HSET', own('load', 'hash'), id .. '/' .. instance, beat)
+local member, told = id .. '/' .. instance, {}
+if instance ~= '' then
+  local beats, load = own('beats', 'zset'), own('load', 'hash')
+  local at = call('ZSCORE', beats, member)
+  if not at then
+    at = now
+    call('ZADD', beats, now, member)
+    call('HSET', load, member, beat)
+  end
+  -- With its beat, so that whoever reads the change need not ask for the beats of everybody.
+  told = {'i', instance, 't', at, 'b', call('HGET', load, member) or '{}'}
 end
 for i = 7, #ARGV do call('HSETNX', own('types', 'hash'), ARGV[i], '1') end
 prune(v)
-return {1, tell(v, 'agent', id, text)}
+return {1, tell(v, 'agent', id, text, unpack(told))}

@@ -1,7 +1,7 @@
 """The registry's side: control, registrations, beats, changes, settings."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from reach import ids
 from reach.backend.keys import GROUP_REGISTRARS, RedisType
@@ -10,10 +10,12 @@ from reach.backend.memory_backend.side import Side
 from reach.backend.memory_backend.store import Hash, ZSet
 from reach.backend.memory_backend.streams import BadId, Fields
 from reach.backend.steps import BeatResult, Change, LastBeat, MetaKind, RegisterResult, Snapshot
+from reach.backend.told_beats import told_beat
 from reach.envelope.registration import Rate
 from reach.errors import BackendError
 
 MAX_CONTROL = 10_000
+NOTHING: Mapping[bytes, bytes] = {}
 TOLD_MS = 3_600_000
 MAX_CHANGES = 10_000
 CHANGES_PAGE = 1_000
@@ -89,18 +91,26 @@ class RegistrySide(Side):
             version = self._next_version()
             stored = b"{" + inner + (b"," if inner else b"") + b'"v":' + str(version).encode() + b"}"
             self._hash(self._keys.agents())[agent_id] = stored
-            member = f"{agent_id}/{instance_id}"
-            if instance_id and member not in self._peek_zset(self._keys.beats()):
-                self._zset(self._keys.beats())[member] = self._store.now_ms()
-                self._hash(self._keys.load())[member] = beat
+            told = self._first_beat(agent_id, instance_id, beat) if instance_id else {}
             if types:
                 known = self._hash(self._keys.types())
                 for each in types:
                     known.setdefault(each, b"1")
             self._prune()
-            return RegisterResult(True, self._tell(version, "agent", agent_id, stored))
+            return RegisterResult(True, self._tell(version, "agent", agent_id, stored, told))
 
         return await self._step("register", step)
+
+    def _first_beat(self, agent_id: str, instance_id: str, beat: bytes) -> Fields:
+        """It counts from now, unless the instance beats already; what is told of it beside the registration."""
+        member = f"{agent_id}/{instance_id}"
+        self._store.clear_wrong(self._keys.beats(), "zset")
+        self._store.clear_wrong(self._keys.load(), "hash")
+        if member not in self._peek_zset(self._keys.beats()):
+            self._zset(self._keys.beats())[member] = self._store.now_ms()
+            self._hash(self._keys.load())[member] = beat
+        at_ms, kept = self._peek_zset(self._keys.beats())[member], self._peek_hash(self._keys.load()).get(member)
+        return {b"i": instance_id.encode(), b"t": str(int(at_ms)).encode(), b"b": kept or b"{}"}
 
     def _remove(self, agent_id: str) -> int:
         version = self._next_version()
@@ -287,10 +297,10 @@ class RegistrySide(Side):
         self._hash(self._keys.meta())["v"] = str(version).encode()
         return version
 
-    def _tell(self, version: int, op: str, name: str, data: bytes) -> int:
+    def _tell(self, version: int, op: str, name: str, data: bytes, beside: Mapping[bytes, bytes] = NOTHING) -> int:
         key = self._keys.changes()
         self._own_stream(key)
-        fields = {b"v": str(version).encode(), b"op": op.encode(), b"n": name.encode(), b"d": data}
+        fields = {b"v": str(version).encode(), b"op": op.encode(), b"n": name.encode(), b"d": data, **beside}
         try:
             self._store.append(key, fields, mend=False, max_entries=MAX_CHANGES)
         except BadId:  # behind the last possible id there is none: the stream is made anew, which readers see as a gap
@@ -336,4 +346,5 @@ def _change(entry_id: str, fields: Fields) -> Change:
         op=fields.get(b"op", b"").decode(errors="replace"),
         name=fields.get(b"n", b"").decode(errors="replace"),
         data=fields.get(b"d", b""),
+        beat=told_beat(fields.get(b"n", b"").decode(errors="replace"), fields),
     )

@@ -11,6 +11,7 @@ from reach.backend.redis_backend.side import Side
 from reach.backend.redis_backend.streams import LOST, Entry, code_of, lost, moment_of, pairs_of, text_of
 from reach.backend.scripts import script
 from reach.backend.steps import BeatResult, Change, LastBeat, MetaKind, RegisterResult, Snapshot
+from reach.backend.told_beats import told_beat
 from reach.envelope.registration import Rate
 from reach.errors import BackendError
 
@@ -216,4 +217,5 @@ def _change(entry: Entry) -> Change:
         op=text_of(fields.get(b"op", b"")),
         name=text_of(fields.get(b"n", b"")),
         data=fields.get(b"d", b""),
+        beat=told_beat(text_of(fields.get(b"n", b"")), fields),
     )

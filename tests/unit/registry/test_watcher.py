@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 
+import msgspec
 import pytest
 
 from reach.backend.memory_backend import MemoryBackend
@@ -65,6 +66,29 @@ async def test_a_registration_is_seen_at_once_with_its_first_beat(place: Place) 
     await place.register(capabilities=WORK)
     assert await run == {"changes": 1}
     assert seen(watcher) == [("a", "ready")]
+
+
+class Untold(MemoryBackend):
+    """As an earlier version told it: a registration without its first beat."""
+
+    async def changes(self, cursor: str, block_ms: int) -> list[Change]:
+        return [msgspec.structs.replace(change, beat=None) for change in await super().changes(cursor, block_ms)]
+
+
+@pytest.mark.parametrize(("kind", "asks"), [(MemoryBackend, 0), (Untold, 1)])
+async def test_only_who_is_not_told_how_a_newcomer_is_asks_for_beats(
+    place: Place, kind: type[MemoryBackend], asks: int
+) -> None:
+    steps: list[str] = []
+    watcher = Watcher(
+        kind(env="dev", store=place.store, before_step=steps.append), CapabilityIndex(), clock=place.clock
+    )
+    await watcher.run_once()
+    await place.register(capabilities=WORK)
+    steps.clear()
+    assert await watcher.run_once() == {"changes": 1}
+    assert seen(watcher) == [("a", "ready")]
+    assert steps.count("last_beats") == asks
 
 
 async def test_every_kind_of_change_is_followed(place: Place) -> None:

@@ -23,12 +23,13 @@ local function next_version()
 end
 
 -- A stream whose last id is the last possible one takes no more: it is made anew, which readers see as a gap.
-local function tell(v, op, name, data)
+-- What follows `data` is told beside it: field, value, field, value, ...
+local function tell(v, op, name, data, ...)
   local key = own('changes', 'stream')
-  local made = redis.pcall('XADD', key, 'MAXLEN', '~', 10000, '*', 'v', v, 'op', op, 'n', name, 'd', data)
+  local made = redis.pcall('XADD', key, 'MAXLEN', '~', 10000, '*', 'v', v, 'op', op, 'n', name, 'd', data, ...)
   if type(made) == 'table' and made.err then
     call('DEL', key)
-    call('XADD', key, '*', 'v', v, 'op', op, 'n', name, 'd', data)
+    call('XADD', key, '*', 'v', v, 'op', op, 'n', name, 'd', data, ...)
   end
   return v
 end

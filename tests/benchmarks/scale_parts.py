@@ -1,0 +1,118 @@
+"""The processes of `tests.benchmarks.scale`: `python -m tests.benchmarks.scale_parts ROLE URL`. Each says "ready" when it is."""
+
+import asyncio
+import sys
+import time
+from collections.abc import Sequence
+
+import redis
+import uvloop
+
+from reach.backend import open_backend
+from reach.registry.registrar import Registrar
+from reach.registry.watcher import Watcher
+from reach.routing.index import CapabilityIndex
+from tests.benchmarks import scale_fleet
+
+PACE_S = 0.02
+
+
+def beat(url: str, a_second: int) -> None:
+    """All in turn, so many a second, as evenly as may be."""
+    beater = scale_fleet.Beater(redis.Redis.from_url(url))
+    agents, done, began = list(range(scale_fleet.AGENTS)), 0, time.monotonic()
+    print("ready", flush=True)
+    while True:
+        time.sleep(PACE_S)
+        due = int((time.monotonic() - began) * a_second)
+        beater.all([agents[number % len(agents)] for number in range(done, due)], done // len(agents))
+        done = due
+
+
+async def watch(url: str, index: CapabilityIndex) -> None:
+    """One router's index."""
+    backend = open_backend(url)
+    await backend.open()
+    watcher = Watcher(backend, index)
+    await watcher.run_once()
+    print("ready", flush=True)
+    while True:
+        await watcher.run_once()
+
+
+async def register(url: str) -> None:
+    """A registrar, and nothing else."""
+    backend = open_backend(url)
+    await backend.open()
+    registrar = Registrar(backend, "bench-registrar")
+    print("ready", flush=True)
+    while True:
+        await registrar.run_once()
+
+
+async def start(url: str) -> None:
+    """Until the index is filled, and no longer."""
+    began = time.perf_counter()
+    backend = open_backend(url)
+    await backend.open()
+    index = CapabilityIndex()
+    await Watcher(backend, index).run_once()
+    assert len(index.agents) >= scale_fleet.AGENTS
+    print("ready", time.perf_counter() - began, flush=True)
+    await backend.close()
+
+
+class Telling(CapabilityIndex):
+    """Says who has come, and can be given work: it has beaten."""
+
+    def __init__(self, come: dict[str, float]) -> None:
+        super().__init__()
+        self._come = come
+
+    def apply(self, *args: object, **named: object) -> None:
+        super().apply(*args, **named)  # type: ignore[arg-type]
+        self._look(str(args[1]).partition("/")[0])
+
+    def beat(self, agent_id: str, instance_id: str, at_ms: int, data: bytes) -> bool:
+        taken = super().beat(agent_id, instance_id, at_ms, data)
+        self._look(agent_id)
+        return taken
+
+    def _look(self, agent_id: str) -> None:
+        agent = self.agents.get(agent_id)
+        if agent is not None and agent.instances and agent_id not in self._come:
+            self._come[agent_id] = time.perf_counter()
+
+
+async def newcomers_seen(url: str, newcomers: Sequence[int]) -> list[float]:
+    """ms from the XADD of each until both of two routers could send it something. 50 come in a second."""
+    seen: list[dict[str, float]] = [{}, {}]
+    sender = open_backend(url)
+    await sender.open()
+    watches = [asyncio.ensure_future(watch(url, Telling(come))) for come in seen]
+    while not all(scale_fleet.name(0) in come for come in seen):
+        await asyncio.sleep(0.01)
+    sent: dict[str, float] = {}
+    for at in newcomers:
+        sent[scale_fleet.name(at)] = time.perf_counter()
+        await sender.send_control(scale_fleet.control(at, "bench"))
+        await asyncio.sleep(PACE_S)
+    while not all(name in come for name in sent for come in seen):
+        await asyncio.sleep(0.01)
+    for task in watches:
+        task.cancel()
+    await asyncio.gather(*watches, return_exceptions=True)
+    await sender.close()
+    return [1_000 * (max(come[name] for come in seen) - at) for name, at in sent.items()]
+
+
+if __name__ == "__main__":
+    role, address = sys.argv[1], sys.argv[2]
+    if role == "beat":
+        beat(address, int(sys.argv[3]))
+    elif role == "watch":
+        uvloop.run(watch(address, CapabilityIndex()))
+    elif role == "register":
+        uvloop.run(register(address))
+    else:
+        uvloop.run(start(address))
