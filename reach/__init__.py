@@ -17,6 +17,7 @@ from reach.errors import (
     ReachError,
     RegistrationRefused,
     Rejected,
+    SchemaRefused,
     Timeout,
 )
 from reach.sdk.agent import Agent
@@ -60,6 +61,7 @@ __all__ = [
     "Rejected",
     "Result",
     "Retry",
+    "SchemaRefused",
     "Status",
     "SyncGroup",
     "SyncHandle",

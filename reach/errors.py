@@ -180,6 +180,16 @@ class ScriptFailed(BackendError):
     default_code = "backend.script_failed"
 
 
+class SchemaRefused(ReachError):
+    """A JSON Schema that was not stored; `details["problems"]` lists all that is wrong as `{code, field, message}`.
+
+    `schema.bad`: it is none, or none that is safe; `schema.incompatible`: the rule of its family; `schema.changed`: another one has this
+    name; `schema.full`: there is no room for more.
+    """
+
+    default_code = "schema.bad"
+
+
 class ConfigError(ReachError):
     """Settings that cannot be used; `details["problems"]` lists them all."""
 
@@ -201,6 +211,7 @@ _CLASSES: tuple[tuple[str, type[ReachError]], ...] = (
     ("backend.unavailable", BackendUnavailable),
     ("backend.", BackendError),
     ("registration.", RegistrationRefused),
+    ("schema.", SchemaRefused),
 )
 
 

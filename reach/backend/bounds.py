@@ -20,6 +20,10 @@ CONV_KEPT = 500
 #: Nothing in it counts further than Lua writes numbers: as millionths a cost of a hundred million.
 MOST_SPENT = 99_999_999_999_999
 DAY_MS = 24 * 3_600_000
+#: JSON Schemas of an env, each at most 64 KiB; routers hold the records of their families.
+MAX_SCHEMAS = 1_000
+#: Message types that registrations leave behind; more are known only while somebody who accepts them is registered.
+MAX_TYPES = 10_000
 #: How long a sender should wait who was told that a door is full.
 FULL_WAIT_MS = 1_000
 #: A question stays open for so long at most, and for so long where nobody says otherwise.
@@ -60,6 +64,7 @@ SETTINGS: tuple[Setting, ...] = (
         "so often a minute one sender may have its turn at one target within a chain of messages that answer one another; 0: no bound",
     ),
     Setting("max_same_content", 8, "so often the same content may come again within such a chain; 0: no bound"),
+    Setting("max_schemas", MAX_SCHEMAS, "so many JSON Schemas are stored (docs/schemas.md)"),
     Setting("require_token", 0, "1: nobody registers without a token (`reach token issue`)"),
     Setting(
         "closed", 0, "1: nobody calls anybody without a rule that allows it (`reach rules`); 0: whatever no rule denies"

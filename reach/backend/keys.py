@@ -63,8 +63,9 @@ TABLE: tuple[Row, ...] = (
     ),
     Row("meta", "reach:{E}:meta", ("hash",), False, "permanent", "admin, registrar"),
     Row("routes", "reach:{E}:routes", ("hash",), False, "permanent", "admin"),
-    Row("types", "reach:{E}:types", ("hash",), False, "permanent", "admin, registrar"),
-    Row("schemas", "reach:{E}:schemas", ("hash",), False, "permanent", "admin, registrar"),
+    Row("types", "reach:{E}:types", ("hash",), False, "at most 10,000 by registrations", "admin, registrar"),
+    Row("schemas", "reach:{E}:schemas", ("hash",), False, "at most max_schemas", "admin, registrar"),
+    Row("families", "reach:{E}:families", ("hash",), False, "permanent", "admin, registrar"),
     Row("rules", "reach:{E}:rules", ("hash",), False, "permanent", "admin"),
     Row("agents", "reach:{E}:agents", ("hash",), False, "until removed; tombstones 24 h", "registrar"),
     Row("beats", "reach:{E}:beats", ("zset",), False, "members reaped", "beat"),
@@ -179,6 +180,12 @@ class KeySpace:
 
     def rules(self) -> str:
         return self._env_tag + "rules"
+
+    def schemas(self) -> str:
+        return self._env_tag + "schemas"
+
+    def families(self) -> str:
+        return self._env_tag + "families"
 
     def agents(self) -> str:
         """The hash of registrations; also the one key that every env script declares."""

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from reach.backend.hinting import Hint
 from reach.backend.registry_port import RegistryPort
+from reach.backend.schema_port import SchemaPort
 from reach.backend.steps import (
     Again,
     Answer,
@@ -77,7 +78,7 @@ __all__ = [
 ]
 
 
-class Backend(RegistryPort, Protocol):
+class Backend(RegistryPort, SchemaPort, Protocol):
     """Opened by URL: `reach.backend.open_backend(url, env=...)`. Safe for many tasks of ONE event loop; a thread opens its own."""
 
     env: str

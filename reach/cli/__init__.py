@@ -6,6 +6,7 @@ Exit status: 0, 1 the answer was a failure, 2 usage, 69 Redis cannot be used, 75
 import click
 
 from reach.cli import (
+    accepting,
     agents,
     answering,
     cancelling,
@@ -18,8 +19,10 @@ from reach.cli import (
     messages,
     routes,
     rules,
+    schemas,
     scripts,
     token,
+    types,
     version,
 )
 from reach.cli.edge import Commands
@@ -45,6 +48,9 @@ for command in (
     events.events,
     dead.dead,
     routes.routes,
+    accepting.accepts,
+    schemas.schemas,
+    types.types,
     rules.rules,
     doctor.doctor,
     token.token,

@@ -24,6 +24,7 @@ from reach.envelope.rules import (
 from reach.errors import BackendError, ReachError, RecordError, RegistrationRefused
 from reach.log import PacedLog, event_log
 from reach.registry.admission import OPEN, Admission
+from reach.registry.declared_schemas import keep, take_out
 from reach.registry.removing import open_inboxes, remove_agent
 from reach.routing.agents import SUSPECT_MS
 from reach.service import Report, Wait
@@ -152,11 +153,13 @@ class Registrar:
         """Write it, unless another declaration of this agent is alive; its inboxes are open before anybody learns of it."""
         await self._admission.check(wanted, self._backend.now_ms)
         types = sorted({accept.type for accept in wanted.accepts} - BUILT_IN_TYPES)
+        wanted, schemas = take_out(wanted)
         stored_form = records.encode_registration(msgspec.structs.replace(wanted, token=None))
         for _ in range(MAX_TRIES):
             # One lookup: when a fleet starts, nobody may look through the beats of all the others.
             stored = await self._backend.registered(wanted.agent_id)
             await self._refuse_conflict(wanted, stored)
+            await keep(self._backend, schemas, wanted.agent_id)
             await open_inboxes(self._backend, wanted.agent_id)
             done = await self._backend.register(
                 wanted.agent_id, stored_form, wanted.instance_id, _FIRST_BEAT, stored, types

@@ -157,7 +157,15 @@ async def read_index(backend: Backend, model: "Meanings | None" = None) -> tuple
     snapshot = await backend.snapshot()
     now_ms, beats = await backend.last_beats(0)
     index = CapabilityIndex(model=model)
-    index.load(snapshot.agents, snapshot.routes, snapshot.types, snapshot.meta, snapshot.circuits, snapshot.rules)
+    index.load(
+        snapshot.agents,
+        snapshot.routes,
+        snapshot.types,
+        snapshot.meta,
+        snapshot.circuits,
+        snapshot.rules,
+        snapshot.families,
+    )
     for last in beats:
         index.beat(last.agent_id, last.instance_id, last.at_ms, last.beat)
     if model is not None:

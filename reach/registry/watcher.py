@@ -137,7 +137,13 @@ class Watcher:
                 self._log.warning("registry lost", version=snapshot.version, was=self._version)
                 self.index.settling_until_ms = self.now_ms() + SETTLE_MS
             self.index.load(
-                snapshot.agents, snapshot.routes, snapshot.types, snapshot.meta, snapshot.circuits, snapshot.rules
+                snapshot.agents,
+                snapshot.routes,
+                snapshot.types,
+                snapshot.meta,
+                snapshot.circuits,
+                snapshot.rules,
+                snapshot.families,
             )
             self._version, self._cursor = snapshot.version, snapshot.cursor
             beats = await self._poll(0)

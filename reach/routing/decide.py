@@ -85,6 +85,7 @@ def decide(
         limited=limited or {},
         circuits=by.index.circuits,
         caller=by.index.caller(message.source, message.name),
+        readers=by.index.schemas.readers(message.schema),
     )
     if leg is not None and leg.state is LegState.QUEUED:
         return _move(message, leg, by, view)

@@ -14,6 +14,7 @@ from reach.envelope.registration import RoutePolicy
 from reach.routing.access import Caller
 from reach.routing.agents import SUSPECT_MS, Agent
 from reach.routing.message import Message
+from reach.routing.schemas import NOBODY, has_schema, in_canary, which_reads
 from reach.routing.steps import Seen
 
 Unfit = Literal["full", "share", "agent", "gone"]
@@ -37,6 +38,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
         settling_until_ms: Until then agents are coming back after the registry was lost; 0 = nothing was lost.
         circuits: Whose circuit is not closed: agent_id -> partition -> what is known of it.
         caller: What its source may call; None = everything.
+        readers: The other schemas that read the message's.
     """
 
     now_ms: int
@@ -49,6 +51,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     limited: Mapping[str, int] = {}
     circuits: Mapping[str, Mapping[int, OpenCircuit]] = {}
     caller: Caller | None = None
+    readers: frozenset[str] = NOBODY
 
     def shut_ms(self, agent_id: str, partition: int) -> int:
         """For how long the circuit of an agent keeps everything from it, as far as is known here; 0: it keeps nothing."""
@@ -68,12 +71,13 @@ Preference = Callable[[Agent, Message, View], str | None]
 class Sifted(msgspec.Struct, frozen=True):
     """Who fits and who does not, in the order in which they were given.
 
-    `barred`: how many of those that are missing just now the rules would refuse as well.
+    `told`: what else is to be said of one who fits. `barred`: how many of those that are missing just now the rules would refuse as well.
     """
 
     fits: list[Agent]
     refused: list[Seen]
     barred: int = 0
+    told: dict[str, str] = {}
 
     def count(self, name: str) -> int:
         """How many this filter refused."""
@@ -109,12 +113,12 @@ def partition(agent: Agent, message: Message, view: View) -> str | None:
     return None if message.partition < reads else f"reads {reads} partitions, this is number {message.partition}"
 
 
-def accepts(agent: Agent, message: Message, _: View) -> str | None:
+def accepts(agent: Agent, message: Message, view: View) -> str | None:
     """Takes messages of this type, and of this schema where both say which: a body without a name is for its reader to judge."""
     if message.type not in agent.accepts:
         return f"does not accept the type {message.type}"
     schemas = agent.accepts[message.type]
-    if schemas is None or message.schema is None or message.schema in schemas:
+    if schemas is None or message.schema is None or message.schema in schemas or not schemas.isdisjoint(view.readers):
         return None
     return f"does not accept the schema {message.schema}"
 
@@ -194,6 +198,22 @@ def fresh(agent: Agent, _: Message, view: View) -> str | None:
     return "has already tried it" if agent.agent_id in view.tried else None
 
 
+def canary(agent: Agent, message: Message, view: View) -> str | None:
+    """On the side of the canary that this conversation is on."""
+    rule = view.policy.canary
+    if rule is None or has_schema(agent, message, rule.schema) == in_canary(rule, message):
+        return None
+    if in_canary(rule, message):
+        return f"the canary: this conversation goes to {rule.schema}, as {rule.share:.4g} of them do"
+    return f"the canary: this conversation is not of the {rule.share:.4g} that go to {rule.schema}"
+
+
+def exact(agent: Agent, message: Message, view: View) -> str | None:
+    """Takes the message's own schema, and not only one that reads it."""
+    by = which_reads(agent, message, view.readers)
+    return f"accepts {by}, which reads {message.schema}; others accept {message.schema} itself" if by else None
+
+
 def near(agent: Agent, message: Message, view: View) -> str | None:
     """In the sender's zone, where the policy prefers that."""
     if view.policy.zone != "preferred" or message.zone is None or agent.zone == message.zone:
@@ -204,6 +224,8 @@ def near(agent: Agent, message: Message, view: View) -> str | None:
 PREFERENCES: tuple[tuple[str, Preference], ...] = (
     ("answered", asker),
     ("tried", fresh),
+    ("canary", canary),
+    ("schema", exact),
     ("zone", near),
 )
 
@@ -221,7 +243,15 @@ def _working(filters: Named, idle: frozenset[Filter]) -> tuple[Named, Named]:
 
 @cache
 def _idle(
-    zoned: str | None, *, ruled: bool, hops: bool, circuits: bool, answered: bool, tried: bool
+    zoned: str | None,
+    *,
+    ruled: bool,
+    hops: bool,
+    circuits: bool,
+    answered: bool,
+    tried: bool,
+    canaried: bool,
+    read: bool,
 ) -> frozenset[Filter]:
     """Filters and preferences that can refuse nobody just now, whoever it is."""
     idle: dict[Filter, bool] = {
@@ -232,6 +262,8 @@ def _idle(
         circuit: not circuits,
         asker: not answered,
         fresh: not tried,
+        canary: not canaried,
+        exact: not read,
     }
     return frozenset(one for one, rests in idle.items() if rests)
 
@@ -245,6 +277,8 @@ def working(filters: Named, message: Message, view: View) -> tuple[Named, Named]
         circuits=bool(view.circuits),
         answered=bool(view.answered),
         tried=bool(view.tried),
+        canaried=view.policy.canary is not None,
+        read=bool(view.readers),
     )
     return _working(filters, idle)
 
@@ -295,7 +329,9 @@ def sift(
             if any(reason is None for _, reason in said):
                 fits = [agent for agent, reason in said if reason is None]
                 refused += [Seen(agent.agent_id, name, reason) for agent, reason in said if reason is not None]
-    return Sifted(fits, refused, barred)
+    found = {agent.agent_id: which_reads(agent, message, view.readers) for agent in fits} if view.readers else {}
+    told = {agent_id: f"accepts {by}, which reads {message.schema}" for agent_id, by in found.items() if by}
+    return Sifted(fits, refused, barred, told)
 
 
 def _is_asker(agent_id: str, message: Message) -> bool:

@@ -10,8 +10,8 @@ from typing import TypeVar
 from reach import ids
 from reach.envelope import records
 from reach.envelope.circuit import OpenCircuit, decode_circuit
+from reach.envelope.families import decode_family
 from reach.envelope.registration import RoutePolicy, StoredRegistration
-from reach.envelope.rules import BUILT_IN_TYPES
 from reach.errors import RecordError
 from reach.routing.access import Access, Caller
 from reach.routing.agents import SUSPECT_MS, Agent, Instance
@@ -19,6 +19,7 @@ from reach.routing.asked import Asked
 from reach.routing.intents import Intents, Nearness, Ranked, said_of
 from reach.routing.pattern import Pattern, Term
 from reach.routing.pools import SMALL, Pool, Pools
+from reach.routing.schemas import SchemaSets, TypeNames
 from reach.routing.strategies.weighing import Weighing
 
 DEFAULT_POLICY = RoutePolicy()
@@ -47,7 +48,8 @@ class CapabilityIndex:
         """
         self._complain = complain
         self.agents: dict[str, Agent] = {}
-        self.types: frozenset[str] = BUILT_IN_TYPES
+        self.types = TypeNames()
+        self.schemas = SchemaSets()
         self.meta: dict[str, str] = {}
         self.unreadable = 0
         #: While this is over 0, whoever has beaten since then counts as alive, however late it is: nobody may become suspect.
@@ -160,6 +162,7 @@ class CapabilityIndex:
         meta: Mapping[str, str],
         circuits: Mapping[str, bytes] = NO_CIRCUITS,
         rules: Mapping[str, bytes] | None = NO_RULES,
+        families: Mapping[str, bytes] = NO_CIRCUITS,
     ) -> None:
         """Forget everything but the beats, and take these (the hashes of the env, as stored; `rules` None: they cannot be read)."""
         beats = {agent_id: agent.instances for agent_id, agent in self.agents.items()}
@@ -171,7 +174,10 @@ class CapabilityIndex:
         self._asked.clear()
         self._pools = Pools()
         self._names.clear()
-        self.types = BUILT_IN_TYPES.union(types)
+        self.types.load(types)
+        self.schemas.clear()
+        for name, data in families.items():
+            self._set_family(name, data)
         for agent_id, data in agents.items():
             self._register(agent_id, data, beats.get(agent_id))
         for pattern, data in routes.items():
@@ -183,7 +189,7 @@ class CapabilityIndex:
             self._set_circuit(name, data)
 
     def apply(self, op: str, name: str, data: bytes, at_ms: int = 0) -> None:
-        """Take one change: agent, gone, state, circuit, route, rule, type, meta. Empty data removes; unknown ops change nothing."""
+        """Take one change: agent, gone, state, circuit, route, rule, type, schema, meta. Empty data removes; unknown ops do nothing."""
         if op == "agent":
             known = self.agents.get(name)
             self._register(name, data, known.instances if known else None)
@@ -199,7 +205,9 @@ class CapabilityIndex:
         elif op == "rule":
             self.access.set(name, data)
         elif op == "type":
-            self.types = self.types | {name} if data or name in BUILT_IN_TYPES else self.types - {name}
+            self.types.write(name, there=bool(data))
+        elif op == "schema":
+            self._set_family(name, data)
         elif op == "meta":
             self.meta.pop(name, None)
             if data:
@@ -275,8 +283,7 @@ class CapabilityIndex:
         agent = Agent(declared, instances)
         self.agents[agent_id] = agent
         self.access.forget()
-        if not agent.accepts.keys() <= self.types:
-            self.types |= agent.accepts.keys()
+        self.types.accept(agent.accepts, 1)
         self._forget_answers(agent)
         self._pools.join(agent)
         for capability in agent.capabilities:
@@ -302,6 +309,7 @@ class CapabilityIndex:
         agent = self.agents.pop(agent_id, None)
         if agent is None:
             return
+        self.types.accept(agent.accepts, -1)
         self.access.forget()
         self._forget_answers(agent)
         self._pools.leave(agent_id)
@@ -334,6 +342,9 @@ class CapabilityIndex:
             self.circuits.setdefault(agent_id, {})[partition] = told
         elif agent_id in self.circuits:
             self.circuits[agent_id].pop(partition, None)
+
+    def _set_family(self, name: str, data: bytes) -> None:
+        self.schemas.set(name, self._read(decode_family, data, name) if data else None)
 
     def _set_policy(self, pattern: str, data: bytes) -> None:
         policy = self._read(records.decode_policy, data, pattern) if data else None

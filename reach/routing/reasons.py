@@ -21,7 +21,10 @@ def why_of(strategy: str, sifted: Sifted, fits: Sequence[Agent] = (), picked: Pi
     # Where not all can be told, half of the room behind the chosen ones is for those who were refused.
     room = MAX_TOLD - len(names)
     others = others[: room - min(len(sifted.refused), room // 2)]
-    told = [*(Seen(name, score=scores.get(name)) for name in (*names, *others)), *sifted.refused][:MAX_TOLD]
+    told = [
+        *(Seen(name, reason=sifted.told.get(name, ""), score=scores.get(name)) for name in (*names, *others)),
+        *sifted.refused,
+    ][:MAX_TOLD]
     return Why(strategy, tuple(told), counts, names)
 
 

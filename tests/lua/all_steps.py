@@ -9,7 +9,7 @@ from tests.contract.drive import ENVELOPE, head_of, new_id, retryable, success
 
 #: the one that reads and writes keys of the env; everything else lives in a partition
 ENV_STEPS = frozenset(
-    {"register", "beat", "leave", "set_meta", "lock", "converse", "spend", "spend_rate", "tell_circuit"}
+    {"register", "beat", "leave", "set_meta", "lock", "converse", "spend", "spend_rate", "tell_circuit", "write_schema"}
 )
 EVERYWHERE = frozenset({"heal_key", "finish"})
 
@@ -91,6 +91,8 @@ async def walk_env(backend: Backend) -> None:
     assert await backend.lock("reaper", "w1", 1_000)
     assert await backend.spend_rate("a1", Rate(1_000, 0), 0) == 0
     assert await backend.tell_circuit("a1/0", b'{"until_ms":1,"why":"2"}')
+    assert await backend.write_schema("a", None, b"{}", "a.v1", b"{}") == "done"
+    assert (await backend.read_schemas(["a.v1"]), await backend.read_families(["a"])) == ({"a.v1": b"{}"}, {"a": b"{}"})
     entry_id = await backend.send_control(b"{}")
     assert await backend.read_control("w1", 0) == [(entry_id, b"{}")]
     await backend.finish_control(entry_id)

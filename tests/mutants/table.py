@@ -12,6 +12,7 @@ from tests.mutants import (
     memory_routers,
     python,
     questions,
+    schemas,
 )
 from tests.mutants.mutant import Mutant
 
@@ -27,4 +28,5 @@ MUTANTS: tuple[Mutant, ...] = (
     *circuits.MUTANTS,
     *questions.MUTANTS,
     *bounds.MUTANTS,
+    *schemas.MUTANTS,
 )

@@ -8,6 +8,7 @@ from tests.property.breaking import PROBED, breaking
 from tests.property.in_a_line import BETWEEN, in_a_line
 from tests.property.one_move import Move, live, move, pause
 from tests.property.questions import MEANWHILE, answering
+from tests.property.schema_moves import SCHEMA_ARGUMENTS
 from tests.property.strangers import REGISTRATION
 from tests.property.trio import How
 from tests.property.walker import AGENTS, ANSWERS, BOXES, MESSAGES, ODD, plan_of
@@ -155,6 +156,7 @@ registry = (
         st.sampled_from(("x", "y")),
         st.sampled_from((None, b"{}")),
     ),
+    built("write_schema", *SCHEMA_ARGUMENTS),
     built("tell_circuit", two_agents, st.sampled_from((b"", b"{}"))),
     built("lock", st.just("opener"), workers, st.sampled_from((1_000, 30_000))),
     built(

@@ -41,6 +41,13 @@ class WholeWalker(Walker):
     async def set_meta(self, kind: Literal["meta", "routes", "types"], name: str, value: bytes | None) -> None:
         await self.backend.set_meta(kind, name, value)
 
+    async def write_schema(self, family: str, expected: str, record: bytes, name: str, schema: bytes) -> None:
+        """`expected`: what was read before: "right", "nothing" or "other"."""
+        right = (await self.backend.read_families([family])).get(family)
+        said = {"right": right, "nothing": None, "other": b'{"v":99}'}[expected]
+        await self.backend.write_schema(family, said, record, name, schema if name else b"")
+        await self.backend.read_schemas(["a.v1", "a.v2"])
+
     async def tell_circuit(self, agent: str, what: bytes) -> None:
         await self.backend.tell_circuit(f"{agent}/0", what)
 

@@ -17,6 +17,7 @@ TOUR: tuple[Move, ...] = (
     move("register", "a1", "i1", REGISTRATION, "right"),
     move("beat", "a1", "i1", "busy"),
     move("set_meta", "routes", "x", b"{}"),
+    move("write_schema", "a", "nothing", b"{}", "a.v1", b"{}"),
     move("watch"),
     move("lock", "opener", "w1", 30_000),
     move("spend_rate", "a1", 3_000, 1_000, 500, False),

@@ -57,6 +57,8 @@ if instance ~= '' then
   -- With its beat, so that whoever reads the change need not ask for the beats of everybody.
   told = {'i', instance, 't', at, 'b', call('HGET', load, member) or '{}'}
 end
-for i = 7, #ARGV do call('HSETNX', own('types', 'hash'), ARGV[i], '1') end
+for i = 7, #ARGV do
+  if call('HLEN', own('types', 'hash')) < 10000 then call('HSETNX', P .. 'types', ARGV[i], '1') end
+end
 prune(v)
 return {1, tell(v, 'agent', id, text, unpack(told))}

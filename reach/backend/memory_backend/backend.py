@@ -7,8 +7,8 @@ from reach.backend.keys import KeySpace
 from reach.backend.memory_backend.agent import AgentSide
 from reach.backend.memory_backend.conversations import ConversationSide
 from reach.backend.memory_backend.partition import bounds
-from reach.backend.memory_backend.registry import RegistrySide
 from reach.backend.memory_backend.router import RouterSide
+from reach.backend.memory_backend.schemas import SchemaSide
 from reach.backend.memory_backend.sender import SenderSide
 from reach.backend.memory_backend.side import Hook
 from reach.backend.memory_backend.store import STORES, Store
@@ -16,7 +16,7 @@ from reach.envelope.registration import MAX_PARTITIONS
 from reach.errors import ConfigError
 
 
-class MemoryBackend(SenderSide, RouterSide, AgentSide, ConversationSide, RegistrySide):
+class MemoryBackend(SenderSide, RouterSide, AgentSide, ConversationSide, SchemaSide):
     """The port on dicts, for one process. Neither shared with another process nor durable.
 
     Args:

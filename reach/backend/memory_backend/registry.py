@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from reach import ids
+from reach.backend.bounds import MAX_TYPES
 from reach.backend.keys import GROUP_REGISTRARS, RedisType
 from reach.backend.memory_backend.rating import spend_rate
 from reach.backend.memory_backend.side import Side
@@ -95,7 +96,8 @@ class RegistrySide(Side):
             if types:
                 known = self._hash(self._keys.types())
                 for each in types:
-                    known.setdefault(each, b"1")
+                    if len(known) < MAX_TYPES:
+                        known.setdefault(each, b"1")
             self._prune()
             return RegisterResult(True, self._tell(version, "agent", agent_id, stored, told))
 
@@ -194,6 +196,7 @@ class RegistrySide(Side):
                 circuits=dict(self._peek_hash(self._keys.circuit())),
                 # Never healed by reading: what forbade something would then allow it.
                 rules=None if self._store.type_of(rules) not in {None, "hash"} else dict(self._peek_hash(rules)),
+                families=dict(self._peek_hash(self._keys.families())),
             )
 
         return await self._step("snapshot", step)

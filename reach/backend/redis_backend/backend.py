@@ -8,8 +8,8 @@ from reach.backend.keys import KeySpace
 from reach.backend.redis_backend.agent import AgentSide
 from reach.backend.redis_backend.conversations import ConversationSide
 from reach.backend.redis_backend.records import RecordsSide
-from reach.backend.redis_backend.registry import RegistrySide
 from reach.backend.redis_backend.router import RouterSide
+from reach.backend.redis_backend.schemas import SchemaSide
 from reach.backend.redis_backend.sender import SenderSide
 from reach.backend.redis_backend.streams import LOST, code_of, facts_of, pairs_of, text_of
 from reach.backend.scripts import script
@@ -20,7 +20,7 @@ from reach.errors import BackendDenied, BackendError, ConfigError, ScriptFailed
 OLDEST = (7, 0)
 
 
-class RedisBackend(SenderSide, RouterSide, AgentSide, ConversationSide, RegistrySide, RecordsSide):
+class RedisBackend(SenderSide, RouterSide, AgentSide, ConversationSide, SchemaSide, RecordsSide):
     """The port on Redis >= 7.0 or Valkey >= 8. Made by `reach.backend.open_backend`; `open` it before use."""
 
     def __init__(self, url: str, *, env: str, clock: Clock | None = None) -> None:

@@ -119,6 +119,7 @@ class RegistrySide(Side):
             ("HGETALL", keys.meta()): "hash",
             ("HGETALL", keys.circuit()): "hash",
             ("HGETALL", keys.rules()): "hash",
+            ("HGETALL", keys.families()): "hash",
             ("XREVRANGE", keys.changes(), "+", "-", "COUNT", "1"): "stream",
         }
         # One moment: what changes after it lies behind the cursor.
@@ -130,7 +131,7 @@ class RegistrySide(Side):
                     continue  # never healed by reading: what forbade something would then allow it
                 await self._heal_key(reply, command[1], kind)
                 replies[i] = []
-        agents, routes, types, meta, circuits, rules, last = replies
+        agents, routes, types, meta, circuits, rules, families, last = replies
         settings = {text_of(k): text_of(v) for k, v in pairs_of(meta).items()}
         version = settings.pop("v", "0")
         return Snapshot(
@@ -142,6 +143,7 @@ class RegistrySide(Side):
             meta=settings,
             circuits={text_of(k): v for k, v in pairs_of(circuits).items()},
             rules=None if isinstance(rules, BackendError) else {text_of(k): v for k, v in pairs_of(rules).items()},
+            families={text_of(k): v for k, v in pairs_of(families).items()},
         )
 
     async def changes(self, cursor: str, block_ms: int) -> list[Change]:

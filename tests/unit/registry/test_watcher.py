@@ -102,7 +102,7 @@ async def test_every_kind_of_change_is_followed(place: Place) -> None:
     await place.ask({"op": "leave", "agent_id": "b", "instance_id": "i1"})
     await watcher.run_once()
     assert seen(watcher) == [("a", "draining")]
-    assert watcher.index.types >= {"own", "more"}
+    assert watcher.index.types.all() >= {"own", "more"}
     assert watcher.index.setting("max_fanout", 0) == 9
 
 
