@@ -24,6 +24,9 @@ DAY_MS = 24 * 3_600_000
 MAX_SCHEMAS = 1_000
 #: Message types that registrations leave behind; more are known only while somebody who accepts them is registered.
 MAX_TYPES = 10_000
+#: So many agents that are gone are remembered, each for a day.
+MAX_GONE = 10_000
+MAX_BEAT_BYTES = 16_384
 #: How long a sender should wait who was told that a door is full.
 FULL_WAIT_MS = 1_000
 #: A question stays open for so long at most, and for so long where nobody says otherwise.

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from reach.backend.steps import BeatResult, Change, LastBeat, MetaKind, RegisterResult, Snapshot
-from reach.envelope.registration import Rate
+from reach.envelope.registration import Rate, Why
 
 
 class RegistryPort(Protocol):
@@ -33,8 +33,8 @@ class RegistryPort(Protocol):
     ) -> RegisterResult:
         """Compare and set one registration (JSON without `v`; the script stores it with `"v":<n>`), first beat, types; one change entry.
 
-        `registration` b"" removes it (a tombstone with gone_at stays 24 h). `expected`: the stored bytes that the caller read,
-        None = absent. An instance that beats already says itself how it is: its first beat is left alone.
+        `expected`: the stored bytes that the caller read, None = absent. An instance that beats already says itself how it is: its
+        first beat is left alone.
         """
         ...
 
@@ -51,11 +51,21 @@ class RegistryPort(Protocol):
 
         Of an agent that is not registered, a beat is kept only where it says that the instance takes no work: then there is no moment
         at which one that registers counts as ready and is not.
+
+        Raises:
+            BackendError: Over 16 KiB, or a name that is none.
         """
         ...
 
-    async def leave(self, agent_id: str, instance_id: str) -> bool:
-        """Forget one instance's beats. True: it was the last one."""
+    async def leave(self, agent_id: str, instance_id: str, before_ms: int | None = None) -> bool:
+        """Forget one instance's beats; with `before_ms` only if it has not beaten since. True: none is left."""
+        ...
+
+    async def remove(self, agent_id: str, expected: bytes, before_ms: int, why: Why) -> bool:
+        """Remove a registration, remember for 24 h when and why, one change entry. True: it is gone. Again: True.
+
+        False: another one is stored, or an instance has beaten at `before_ms` or later; nothing was changed.
+        """
         ...
 
     async def snapshot(self) -> Snapshot: ...
@@ -68,8 +78,15 @@ class RegistryPort(Protocol):
         """(now, beats at or after since_ms)."""
         ...
 
+    async def moment(self) -> int:
+        """Now, told only by a server that would take a beat. Raises BackendError where it takes no writes: that makes everybody silent."""
+        ...
+
     async def overdue_beats(self, before_ms: int) -> list[tuple[str, str, int]]:
-        """(agent_id, instance_id, last beat) for instances silent since before `before_ms`."""
+        """(agent_id, instance_id, last beat) for instances silent since before `before_ms`, the oldest first, at most 1,000.
+
+        Beats from the future, made before the clock went back, are brought to now.
+        """
         ...
 
     async def set_meta(self, kind: MetaKind, name: str, value: bytes | None) -> None:

@@ -291,6 +291,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     circuits: dict[str, bytes] = {}  # agent_id/partition of those that are not closed
     rules: dict[str, bytes] | None = {}  # None: the key holds no hash, so nobody can say what they are
     families: dict[str, bytes] = {}  # of schemas
+    gone: dict[str, bytes] = {}  # the tombstones of agents
 
 
 class Circuits(msgspec.Struct, frozen=True):

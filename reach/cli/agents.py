@@ -5,6 +5,7 @@ from typing import Any
 import click
 
 from reach.cli import edge
+from reach.registry.offline import read_offline
 from reach.registry.routes import read_index
 from reach.routing.agents import Agent
 from reach.routing.index import CapabilityIndex
@@ -12,9 +13,13 @@ from reach.routing.index import CapabilityIndex
 
 @click.command()
 @edge.with_place
+@click.option("--offline", is_flag=True, help="Those that have gone within the last 24 h: when and why.")
 @edge.with_output("table", "json")
-def agents(redis_url: str, env: str, form: str) -> None:
+def agents(redis_url: str, env: str, offline: bool, form: str) -> None:
     """List the registered agents: their state, instances, free slots and capabilities."""
+    if offline:
+        _show_offline(redis_url, env, form)
+        return
     found = edge.run(_found(redis_url, env))
     if form == "json":
         edge.data(edge.as_json(found))
@@ -23,6 +28,42 @@ def agents(redis_url: str, env: str, form: str) -> None:
     else:
         head = ("AGENT", "STATE", "INSTANCES", "FREE", "ZONE", "CAPABILITIES")
         edge.show(edge.table([head, *map(_row, found)]))
+
+
+def _show_offline(url: str, env: str, form: str) -> None:
+    found = edge.run(_gone(url, env))
+    if form == "json":
+        edge.data(edge.as_json(found))
+    elif not found:
+        edge.say(f"no agent of env {env} has gone within the last 24 h")
+    else:
+        rows = [(one["agent_id"], one["why"], _ago(one["gone_ms_ago"]), _ago(one["last_beat_ms_ago"])) for one in found]
+        edge.show(edge.table([("AGENT", "WHY", "GONE", "LAST BEAT"), *rows]))
+
+
+async def _gone(url: str, env: str) -> list[dict[str, Any]]:
+    async with edge.opened(url, env) as backend:
+        offline, now_ms = await read_offline(backend)
+    return [
+        {
+            "agent_id": one.agent_id,
+            "why": one.why,
+            "gone_at_ms": one.at_ms,
+            "gone_ms_ago": now_ms - one.at_ms,
+            "last_beat_ms_ago": now_ms - one.seen_at_ms if one.seen_at_ms is not None else None,
+        }
+        for one in offline.within(now_ms)
+    ]
+
+
+def _ago(ms: int | None) -> str:
+    """As people say it; `-` where nobody knows."""
+    if ms is None:
+        return "-"
+    seconds = max(ms, 0) // 1000
+    if seconds < 120:
+        return f"{seconds} s ago"
+    return f"{seconds // 60} min ago" if seconds < 7_200 else f"{seconds // 3_600} h ago"
 
 
 async def _found(url: str, env: str) -> list[dict[str, Any]]:

@@ -6,7 +6,9 @@ not dead. Beats only steer routing; possession of work is judged by the leases.
 
 import asyncio
 import random
+import sys
 import threading
+import traceback
 from collections.abc import Callable, Sequence
 
 from reach.backend.port import Backend
@@ -15,7 +17,7 @@ from reach.delivery.inbox import Hands, Hold
 from reach.envelope.records import encode_beat
 from reach.envelope.registration import Beat
 from reach.errors import BackendUnavailable
-from reach.log import event_log
+from reach.log import PacedLog, event_log
 from reach.service import Report, Service, Supervisor, until_open
 
 log = event_log("reach.agent")
@@ -26,6 +28,8 @@ TICK_MS = 250
 CALL_MS = 1_500
 BLOCKED_MS = 1_000
 STOP_S = 5.0
+#: So many calls are told of where a blocked loop stands: the handler is among them.
+STACK = 4
 
 
 class Pulse:
@@ -140,6 +144,13 @@ class _bounded:  # noqa: N801  reads as a statement
             raise BackendUnavailable(f"no answer within {CALL_MS} ms") from error
 
 
+def standing(thread: int) -> str:
+    """Where a thread of this process stands now, the innermost call last; "" where it has ended."""
+    frame = sys._current_frames().get(thread)  # noqa: SLF001 - the documented way to look at another thread
+    calls = traceback.extract_stack(frame)[-STACK:] if frame is not None else []
+    return " > ".join(f"{call.name} ({call.filename}:{call.lineno})" for call in calls)
+
+
 class PulseThread:
     """A pulse in a thread of its own, which also sees whether the agent's loop still turns."""
 
@@ -155,6 +166,7 @@ class PulseThread:
         self._make_pulse = make_pulse
         self._make_beside = make_beside
         self._agent_loop = asyncio.get_running_loop()
+        self._agent_thread = threading.get_ident()
         self._ended = self._agent_loop.create_future()
         self._stop = asyncio.Event()  # of the thread's loop, once there is one
         self._stopping = False  # set from any thread: whichever of both comes second sees the other
@@ -163,6 +175,7 @@ class PulseThread:
         self._clock = SystemClock()
         self._rng = random.Random()  # noqa: S311 - jitter, no secret
         self._asked_at_ms: int | None = None
+        self._log = PacedLog(log, self._clock)
         self._thread = threading.Thread(target=self._run, name=f"reach-pulse {name}", daemon=True)
 
     def start(self) -> None:
@@ -184,7 +197,13 @@ class PulseThread:
                 self._stop.set()
                 return True
             return False
-        return now - asked > BLOCKED_MS
+        lag_ms = now - asked
+        if lag_ms <= BLOCKED_MS:
+            return False
+        self._log.warning(
+            "event loop blocked", of=self._thread.name, blocked_ms=lag_ms, where=standing(self._agent_thread)
+        )
+        return True
 
     def _turned(self) -> None:
         self._asked_at_ms = None

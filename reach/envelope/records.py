@@ -40,6 +40,8 @@ MAX_TOLD = 1_000
 #: So many characters of what msgspec says are told: it repeats names and texts of any length.
 MAX_SAID = 200
 #: A stored receipt is more than what its maker wrote, an output of 1 MiB among it: what may be written, everybody must be able to read.
+#: Why an instance takes no work, in its beat.
+MAX_REASON = 500
 MAX_RECEIPT_BYTES = 2 * MAX_BYTES
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -111,7 +113,10 @@ def decode_notice(data: bytes) -> Notice:
 
 
 def encode_beat(beat: Beat) -> bytes:
-    """A beat as JSON."""
+    """A beat as JSON. A reason is cut, and half a character in it mended: no beat may be lost for what it says."""
+    if beat.reason is not None:
+        whole = beat.reason[:MAX_REASON].encode("utf-8", "replace").decode()
+        beat = msgspec.structs.replace(beat, reason=whole)
     return _encode(beat)
 
 
@@ -122,6 +127,29 @@ def decode_beat(data: bytes) -> Beat:
         RecordError: Junk.
     """
     return _read(data, _beats, "beat")
+
+
+def read_beat(data: bytes) -> tuple[Beat, str]:
+    """A beat, and why a part of it was left out, "" where all was read: who beats lives, also one that says nonsense of its load.
+
+    Raises:
+        RecordError: No JSON object, or a state that nobody knows.
+    """
+    try:
+        return decode_beat(data), ""
+    except RecordError as error:
+        problem = error
+    _edge(data, "beat", MAX_BYTES)
+    said = {name: bytes(raw) for name, raw in _objects(data, "beat").items() if bytes(raw) != b"null"}
+    kept: dict[str, Any] = {}
+    for field in msgspec.structs.fields(Beat):
+        try:
+            if field.name in said:
+                kept[field.name] = msgspec.json.decode(said[field.name], type=field.type)
+        except msgspec.DecodeError:
+            if field.name == "state":
+                raise problem from None
+    return Beat(**kept), problem.message
 
 
 def encode_policy(policy: RoutePolicy) -> bytes:

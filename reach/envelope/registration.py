@@ -10,6 +10,8 @@ from reach.envelope.message import Fraction, Int64, Timeouts
 from reach.envelope.rules import MAX_TIMEOUT_MS
 
 BeatState = Literal["ready", "busy", "draining", "not_ready"]
+Why = Literal["left", "silent", "removed"]
+"""Why an agent is gone: it said goodbye; it showed no life for six beats; somebody removed it by hand."""
 ControlOp = Literal["register", "leave", "cancel", "capabilities"]
 
 MAX_CAPABILITIES = 1_000
@@ -156,10 +158,15 @@ class StoredRegistration(Registration, frozen=True, kw_only=True, omit_defaults=
 
 
 class Tombstone(msgspec.Struct, frozen=True, kw_only=True):
-    """What stands in the hash `agents` for 24 h after an agent was removed."""
+    """What stands in the hash `agents` for 24 h after an agent is gone. `seen_at`: the last beat; None: it had taken its leave before.
+
+    `why`: a Why, or a word of a later version.
+    """
 
     gone_at: Int64
     v: Int64 = 0
+    why: str = "removed"
+    seen_at: Int64 | None = None
 
 
 class Problem(msgspec.Struct, frozen=True):

@@ -8,6 +8,8 @@ GRACE_MS = 15_000
 #: No new grace so soon after the last one began, unless the hold-up was longer than `MUCH_TOO_LATE_MS`: a machine that is
 #: always a little late must still notice who is dead.
 REST_MS, MUCH_TOO_LATE_MS = 30_000, 5_000
+#: An agent that lives beats every 5 s, and is at most so late.
+BEATEN_MS = 5_000 + LATE_MS
 #: The clock of the backend may go back by so much without anybody caring.
 STEP_MS = 1_000
 
@@ -36,6 +38,12 @@ class Grace:
             self.floor_ms = 0
         self._now_ms, self._monotonic_ms = now_ms, monotonic_ms
         return stepped_back
+
+    def first_look(self, now_ms: int, monotonic_ms: int, newest_ms: int | None) -> None:
+        """The first look. Where even the newest of all beats is old, a hold-up has just ended: this process came too late to see it."""
+        self.look(now_ms, monotonic_ms)
+        if newest_ms is not None and now_ms - newest_ms > BEATEN_MS:
+            self.floor_ms, self._began_ms, self.until_ms = newest_ms - SUSPECT_MS, now_ms, now_ms + GRACE_MS
 
     def runs(self, now_ms: int) -> bool:
         """Whether nobody may be given up just now."""

@@ -38,7 +38,7 @@ class Reaper:
 
     async def run_once(self) -> Report:
         """Remove the instances, and agents, that have been silent for too long."""
-        now_ms = await self._backend.now_ms()
+        now_ms = await self._backend.moment()  # a server that takes no writes takes no beats: such a look is none
         began_ms = self._clock.monotonic_ms()
         self._grace.look(now_ms, began_ms)
         if self._looking_since_ms is None:
@@ -65,11 +65,11 @@ class Reaper:
         stored, beats = await self._backend.registration(agent_id)
         silent = [instance_id for instance_id, at_ms in beats.items() if at_ms < before_ms]
         if len(silent) == len(beats):
-            gone = await remove_agent(self._backend, agent_id, stored)
+            gone = await remove_agent(self._backend, agent_id, stored, before_ms=before_ms, why="silent")
             if not gone or stored is not None:
                 return int(gone), len(silent) if gone else 0  # where it is not gone, the next run goes on
         for instance_id in silent:
-            await self._backend.leave(agent_id, instance_id)
+            await self._backend.leave(agent_id, instance_id, before_ms)
         return 0, len(silent)
 
     async def _sweep(self, monotonic_ms: int) -> list[str]:

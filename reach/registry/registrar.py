@@ -229,7 +229,7 @@ class Registrar:
             stored, beats = await self._backend.registration(asked.agent_id)
             fields["last"] = not beats
             if stored is not None and not beats:
-                await remove_agent(self._backend, asked.agent_id, stored)
+                await remove_agent(self._backend, asked.agent_id, stored, before_ms=0, why="left")
         return Notice("done", "", fields)
 
     async def _cancel(self, asked: _Cancel) -> Notice:

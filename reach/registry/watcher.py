@@ -1,6 +1,7 @@
 """Keeps one router's index true: a snapshot, then every change as it comes, and the beats once a second."""
 
 import asyncio
+from collections.abc import Iterable
 
 from reach import ids
 from reach.backend import Backend
@@ -8,7 +9,7 @@ from reach.backend.steps import Change, LastBeat
 from reach.clock import Clock, SystemClock
 from reach.errors import BackendError
 from reach.log import PacedLog, event_log
-from reach.registry.grace import STEP_MS, Grace
+from reach.registry.grace import LATE_MS, STEP_MS, Grace
 from reach.routing.index import CapabilityIndex
 from reach.service import Report, Wait
 
@@ -128,6 +129,7 @@ class Watcher:
     async def _load(self) -> dict[str, int]:
         async with self._loading:
             snapshot = await self._backend.snapshot()
+            beats = await self._ask(0)  # before anybody is known without them: so one would count as silent
             emptied = bool(self.index.agents) and not snapshot.agents
             new = not self.loaded and not snapshot.version  # or forgotten just before we came: nobody can tell
             lost = self.loaded and (snapshot.version < self._version or emptied)
@@ -145,12 +147,13 @@ class Watcher:
                 snapshot.rules,
                 snapshot.families,
             )
+            self.index.offline.load(snapshot.gone)
             self._version, self._cursor = snapshot.version, snapshot.cursor
-            beats = await self._poll(0)
+            heard = self._hear_all(beats)
             if lost or new:
                 self.index.settling_until_ms = self._now_ms + (SETTLE_MS if lost else NEW_SETTLE_MS)
             self._loaded.set()
-            return {"loaded": len(snapshot.agents), "beats": beats}
+            return {"loaded": len(snapshot.agents), "beats": heard}
 
     async def _take(self, changes: list[Change]) -> dict[str, int]:
         latest_ms = self.now_ms() + STEP_MS
@@ -170,13 +173,35 @@ class Watcher:
         return {"changes": len(changes)}
 
     async def _poll(self, since_ms: int) -> int:
+        return self._hear_all(await self._ask(since_ms))
+
+    async def _ask(self, since_ms: int) -> list[LastBeat]:
+        """The beats since then; and from now on the index knows whose silence counts."""
         now_ms, beats = await self._backend.last_beats(max(since_ms, 0))
         self._now_ms, self._looked_at_ms = now_ms, self._clock.monotonic_ms()
-        if self._grace.look(now_ms, self._looked_at_ms):
-            self.index.forget_beats()
-            _, beats = await self._backend.last_beats(0)
+        if not self.loaded:
+            self._grace.first_look(now_ms, self._looked_at_ms, max((last.at_ms for last in beats), default=None))
+            self.index.known_until_ms = now_ms + POLL_MS + LATE_MS
+        elif await self._takes_beats():
+            if self._grace.look(now_ms, self._looked_at_ms):
+                self.index.forget_beats()
+                _, beats = await self._backend.last_beats(0)
+            self.index.known_until_ms = now_ms + POLL_MS + LATE_MS
         self.index.floor_ms = self._grace.floor_ms
-        return sum(self._hear(last, now_ms + STEP_MS) for last in beats)
+        return beats
+
+    async def _takes_beats(self) -> bool:
+        """Whether silence means something: a server that answers and takes no writes makes everybody silent."""
+        try:
+            await self._backend.moment()
+        except BackendError as error:
+            self._log.warning("the server takes no beats", error=error.code)
+            return False
+        return True
+
+    def _hear_all(self, beats: Iterable[LastBeat]) -> int:
+        latest_ms = self._now_ms + STEP_MS
+        return sum(self._hear(last, latest_ms) for last in beats)
 
     def _hear(self, last: LastBeat, latest_ms: int) -> bool:
         # A beat from the future is left over from before the clock went back: it counts from now, once.

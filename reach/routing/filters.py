@@ -103,7 +103,7 @@ def alive(agent: Agent, _: Message, view: View) -> str | None:
     if last_ms and last_ms >= view.alive_since_ms:
         return None
     if not last_ms:
-        return "no instance has beaten yet"
+        return "no instance has beaten yet, or none of its beats can be read"
     return f"silent for {(view.now_ms - last_ms) / 1000:.1f} s, suspect after {SUSPECT_MS // 1000}"
 
 

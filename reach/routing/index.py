@@ -17,6 +17,7 @@ from reach.routing.access import Access, Caller
 from reach.routing.agents import SUSPECT_MS, Agent, Instance
 from reach.routing.asked import Asked
 from reach.routing.intents import Intents, Nearness, Ranked, said_of
+from reach.routing.offline import Offline
 from reach.routing.pattern import Pattern, Term
 from reach.routing.pools import SMALL, Pool, Pools
 from reach.routing.schemas import SchemaSets, TypeNames
@@ -56,6 +57,10 @@ class CapabilityIndex:
         self.floor_ms = 0
         #: Until then agents come back after the registry was lost, and nothing ends for want of one who is missing.
         self.settling_until_ms = 0
+        #: What has happened since then is not known: nobody becomes suspect for a silence that nobody could hear. 0: all is known.
+        self.known_until_ms = 0
+        #: Who has gone, when and why.
+        self.offline = Offline(complain)
         #: Whose circuit is not closed: agent_id -> partition. What `route` has said is known here before it is told to all.
         self.circuits: dict[str, dict[int, OpenCircuit]] = {}
         #: Who may call whom.
@@ -150,7 +155,7 @@ class CapabilityIndex:
 
     def alive_since_ms(self, now_ms: int) -> int:
         """Instances that have not beaten since then are suspect."""
-        since_ms = now_ms - SUSPECT_MS
+        since_ms = self._known(now_ms) - SUSPECT_MS
         return min(since_ms, self.floor_ms) if self.floor_ms else since_ms
 
     # ---------------------------------------------------------------- fed by the watcher
@@ -194,7 +199,7 @@ class CapabilityIndex:
             known = self.agents.get(name)
             self._register(name, data, known.instances if known else None)
         elif op == "gone":
-            self._leave(name)
+            self._leave(name, data)
         elif op == "state":
             agent_id, _, instance_id = name.partition("/")
             self.beat(agent_id, instance_id, at_ms, data)
@@ -218,10 +223,12 @@ class CapabilityIndex:
     def beat(self, agent_id: str, instance_id: str, at_ms: int, data: bytes) -> bool:
         """Take one instance's beat. False: no such agent (yet), or no beat that can be read."""
         agent = self.agents.get(agent_id)
-        beat = self._read(records.decode_beat, data, f"{agent_id}/{instance_id}") if agent is not None else None
-        if agent is None or beat is None:
+        read = self._read(records.read_beat, data, f"{agent_id}/{instance_id}") if agent is not None else None
+        if agent is None or read is None:
             return False
-        agent.beat(instance_id, at_ms, beat)
+        if read[1]:
+            self._complain(f"{agent_id}/{instance_id}", read[1])
+        agent.beat(instance_id, at_ms, read[0])
         self._pools.hear(agent)
         return True
 
@@ -233,7 +240,7 @@ class CapabilityIndex:
 
     def forget_silent(self, now_ms: int) -> int:
         """Drop the instances that have been silent for a minute; says how many. Their agents stay until they are told to be gone."""
-        before_ms, dropped = now_ms - FORGET_MS, 0
+        before_ms, dropped = self._known(now_ms) - FORGET_MS, 0
         if self.floor_ms:
             before_ms = min(before_ms, self.floor_ms)
         for agent in self.agents.values():
@@ -245,6 +252,9 @@ class CapabilityIndex:
         return dropped
 
     # ---------------------------------------------------------------- inside
+    def _known(self, now_ms: int) -> int:
+        return min(now_ms, self.known_until_ms) if self.known_until_ms else now_ms
+
     def _find(self, pattern: Pattern) -> set[str]:
         if pattern.kind == "group":
             return self._by_group.get(pattern.name, set())
@@ -282,6 +292,7 @@ class CapabilityIndex:
             return
         agent = Agent(declared, instances)
         self.agents[agent_id] = agent
+        self.offline.back(agent_id)
         self.access.forget()
         self.types.accept(agent.accepts, 1)
         self._forget_answers(agent)
@@ -295,12 +306,13 @@ class CapabilityIndex:
         for group in agent.groups:
             self._by_group.setdefault(group, set()).add(agent_id)
 
-    def _leave(self, name: str) -> None:
+    def _leave(self, name: str, tombstone: bytes) -> None:
         """An agent is gone, or (`agent_id/instance_id`) one of its instances."""
         agent_id, slash, instance_id = name.partition("/")
         if not slash:
             self._remove(agent_id)
             self.circuits.pop(agent_id, None)
+            self.offline.note(agent_id, tombstone)
         elif agent_id in self.agents:
             self.agents[agent_id].forget(instance_id)
             self._pools.hear(self.agents[agent_id])

@@ -19,6 +19,7 @@ from reach.sdk.declared import (
     check_number,
     check_text,
     check_texts,
+    check_tokens,
     check_whole,
     declared_rate,
 )
@@ -200,7 +201,13 @@ class Agent:
             raise
 
     def report(self, *, context_left: int | None = None, busy: bool | None = None) -> None:
-        """Say how this agent is, for routing: tokens left in its context, busy or not. None leaves it as it was."""
+        """Say how this agent is, for routing: tokens left in its context, busy or not. None leaves it as it was.
+
+        Raises:
+            TypeError: `context_left` is no int.
+            ValueError: It is below 0, or 2**63 or more.
+        """
+        check_tokens(context_left)
         for run in self._runs:
             if context_left is not None:
                 run.condition.context_left = context_left

@@ -35,6 +35,15 @@ def check_whole(name: str, value: object) -> None:
         raise TypeError(f"{name} is {value!r}: an int is wanted")
 
 
+def check_tokens(value: object) -> None:
+    """Raises unless it is None, or tokens as a beat can tell them: whoever reads a beat would leave out any others."""
+    if value is None:
+        return
+    check_whole("context_left", value)
+    if not 0 <= value < 1 << 63:  # type: ignore[operator]
+        raise ValueError(f"context_left is {value}: tokens from 0 are wanted, below 2**63")
+
+
 def check_number(name: str, value: object, *, optional: bool = False) -> None:
     """Raises TypeError unless it is an int or a float, or None where that is allowed."""
     if type(value) not in (int, float) and not (optional and value is None):

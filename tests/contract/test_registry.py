@@ -10,6 +10,7 @@ from reach.errors import BackendError
 from tests.contract.drive import Drive
 from tests.contract.places import KEYS
 
+NEVER = 1 << 52  # no beat is as late as that
 CARD = b'{"agent_id":"a1","capabilities":[{"name":"refund"}]}'
 READY, BUSY = b'{"state":"ready","load":1}', b'{"state":"busy"}'
 
@@ -90,27 +91,26 @@ async def test_a_second_run_is_refused_and_writes_nothing(drive: Drive) -> None:
 
 async def test_a_removed_agent_is_absent_and_told(drive: Drive) -> None:
     stored = await registered(drive)
-    assert await drive.backend.register("a1", b"", "", b"", stored) == RegisterResult(True, 2)
+    assert await drive.backend.remove("a1", stored, NEVER, "left")
     assert await drive.backend.registration("a1") == (None, {})
     snapshot = await drive.backend.snapshot()
     assert snapshot.agents == {}
     assert (await drive.backend.last_beats(0))[1] == []
     change = (await drive.backend.changes("0-0", 0))[-1]
     assert (change.version, change.op, change.name) == (2, "gone", "a1")
-    assert (await drive.backend.register("a1", b"", "", b"", None)).ok is True
+    assert await drive.backend.remove("a1", stored, NEVER, "left")
     assert len(await drive.backend.changes("0-0", 0)) == 2
 
 
 async def test_a_removal_needs_what_was_read(drive: Drive) -> None:
     await registered(drive)
-    assert (await drive.backend.register("a1", b"", "", b"", b"{}")).ok is False
-    assert (await drive.backend.register("a1", b"", "", b"", None)).ok is False
+    assert not await drive.backend.remove("a1", b"{}", NEVER, "left")
     assert (await drive.backend.registration("a1"))[0] is not None
 
 
 async def test_a_removed_agent_may_come_back(drive: Drive) -> None:
     stored = await registered(drive)
-    await drive.backend.register("a1", b"", "", b"", stored)
+    await drive.backend.remove("a1", stored, NEVER, "left")
     assert (await drive.backend.register("a1", CARD, "i9", READY, None)).ok
     assert set((await drive.backend.registration("a1"))[1]) == {"i9"}
 
@@ -142,7 +142,7 @@ async def test_a_beat_without_a_registration_is_told_so(drive: Drive) -> None:
     assert (await drive.backend.beat("a1", "i1", READY)).known is False
     assert (await drive.backend.last_beats(0))[1] == []
     stored = await registered(drive)
-    await drive.backend.register("a1", b"", "", b"", stored)
+    await drive.backend.remove("a1", stored, NEVER, "left")
     assert (await drive.backend.beat("a1", "i1", READY)).known is False
 
 
@@ -150,7 +150,7 @@ async def test_the_registration_alone(drive: Drive) -> None:
     assert await drive.backend.registered("a1") is None
     stored = await registered(drive)
     assert await drive.backend.registered("a1") == stored
-    await drive.backend.register("a1", b"", "", b"", stored)
+    await drive.backend.remove("a1", stored, NEVER, "left")
     assert await drive.backend.registered("a1") is None
     await drive.place.delete(KEYS.agents())
     await drive.place.spoil(KEYS.agents())

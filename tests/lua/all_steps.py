@@ -9,7 +9,21 @@ from tests.contract.drive import ENVELOPE, head_of, new_id, retryable, success
 
 #: the one that reads and writes keys of the env; everything else lives in a partition
 ENV_STEPS = frozenset(
-    {"register", "beat", "leave", "set_meta", "lock", "converse", "spend", "spend_rate", "tell_circuit", "write_schema"}
+    {
+        "register",
+        "remove",
+        "beat",
+        "overdue",
+        "moment",
+        "leave",
+        "set_meta",
+        "lock",
+        "converse",
+        "spend",
+        "spend_rate",
+        "tell_circuit",
+        "write_schema",
+    }
 )
 EVERYWHERE = frozenset({"heal_key", "finish"})
 
@@ -99,7 +113,10 @@ async def walk_env(backend: Backend) -> None:
     assert (await backend.snapshot()).agents
     assert await backend.leave("a1", "i1")
     stored, _ = await backend.registration("a1")
-    assert (await backend.register("a1", b"", "", b"", stored)).ok
+    assert await backend.moment()
+    assert await backend.overdue_beats(0) == []
+    assert await backend.remove("a1", stored or b"", 0, "left")
+    assert (await backend.snapshot()).gone
     assert await backend.changes("0-0", 0)
     assert await backend.converse([Turn(conversation="c", msg_id="m")], 1, 1) == [Over()]
     assert await backend.spend("c", "m:0:1:1", 1, 1)

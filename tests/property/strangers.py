@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from reach.backend.steps import Turn
-from reach.envelope.registration import Rate
+from reach.envelope.registration import Rate, Why
 from tests.contract.places import KEYS
 from tests.property.walker import AGENTS, BOXES, LINE, MESSAGES, Walker, msg_id_of
 
@@ -23,11 +23,22 @@ class WholeWalker(Walker):
         await self.backend.register(agent, what, instance, b'{"state":"ready"}', said, ["type.a", "type.b"])
         await self.backend.registration(agent)
 
+    async def remove(self, agent: str, expected: str, ago_ms: int, why: Why) -> None:
+        """`ago_ms`: who has beaten since then keeps it."""
+        stored = await self.backend.registered(agent) or b"{}"
+        before_ms = await self.backend.now_ms() - ago_ms
+        await self.backend.remove(agent, stored if expected == "right" else b'{"v":99}', before_ms, why)
+
+    async def moment(self) -> None:
+        await self.backend.moment()
+
     async def beat(self, agent: str, instance: str, state: str) -> None:
         await self.backend.beat(agent, instance, b'{"state":"%s"}' % state.encode())
 
-    async def leave(self, agent: str, instance: str) -> None:
-        await self.backend.leave(agent, instance)
+    async def leave(self, agent: str, instance: str, ago_ms: int | None) -> None:
+        """`ago_ms`: it stays where it has beaten since then."""
+        before_ms = None if ago_ms is None else await self.backend.now_ms() - ago_ms
+        await self.backend.leave(agent, instance, before_ms)
 
     async def watch(self) -> None:
         """What a router reads of the registry."""

@@ -16,6 +16,7 @@ TOUR: tuple[Move, ...] = (
     # the registry
     move("register", "a1", "i1", REGISTRATION, "right"),
     move("beat", "a1", "i1", "busy"),
+    move("moment"),
     move("set_meta", "routes", "x", b"{}"),
     move("write_schema", "a", "nothing", b"{}", "a.v1", b"{}"),
     move("watch"),
@@ -89,7 +90,8 @@ TOUR: tuple[Move, ...] = (
     move("drop_consumer", "i1", "a1"),
     move("open_doors"),
     move("sweep", "", 0),
-    move("leave", "a1", "i1"),
+    move("leave", "a1", "i1", None),
+    move("remove", "a1", "right", 2_000, "silent"),
     # strangers and losses
     move("forge", "a1", "low", 1, "nan"),
     move("forge_again", 1, 0, "0"),

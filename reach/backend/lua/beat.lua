@@ -3,11 +3,16 @@
 -- KEYS agents key reach:{E}:agents, the one key that names the env
 -- ARGV agent_id text the agent
 -- ARGV instance_id text the instance
--- ARGV beat json {state, reason, inflight, load, success_rate, avg_response_ms, context_left, epoch, partitions}
+-- ARGV beat json at most 16 KiB: {state, reason, inflight, load, success_rate, avg_response_ms, context_left, epoch, partitions}
 -- RETURNS known (1, or 0: no such registration: register again) and the moment in ms
 -- REPEAT the same beat a moment later
 -- INCLUDE env
 local id, member, beat = ARGV[1], ARGV[1] .. '/' .. ARGV[2], ARGV[3]
+if #beat > 16384 then return redis.error_reply('REACH_BAD_BEAT a beat of ' .. #beat .. ' bytes, at most 16384') end
+for i = 1, 2 do
+  -- A slash in one of them would make it an instance of somebody else.
+  if #ARGV[i] > 128 or not string.find(ARGV[i], '^%w[%w._-]*$') then return redis.error_reply('REACH_BAD_BEAT agent_id or instance_id is no name') end
+end
 local function state(text) return string.match(text or '', '"state"%s*:%s*"([a-z_]+)"') or 'ready' end
 -- Without a registration only that the instance takes no work is kept: it may be registering, and must not count as ready meanwhile.
 local known = registered(id)

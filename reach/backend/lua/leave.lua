@@ -3,12 +3,16 @@
 -- KEYS agents key reach:{E}:agents, the one key that names the env
 -- ARGV agent_id text the agent
 -- ARGV instance_id text the instance that leaves
+-- ARGV before_ms integer one that has beaten at this moment or later stays; '' = it says so itself, and goes in any case
 -- RETURNS 1 when no other instance of the agent beats, else 0
 -- REPEAT the same answer; nothing more is told
 -- INCLUDE env
 -- INCLUDE instances
-local id, member = ARGV[1], ARGV[1] .. '/' .. ARGV[2]
-local gone = call('ZREM', own('beats', 'zset'), member)
-call('HDEL', own('load', 'hash'), member)
-if gone == 1 then tell(next_version(), 'gone', member, '') end
+local id, member, before = ARGV[1], ARGV[1] .. '/' .. ARGV[2], tonumber(ARGV[3] or '')
+local beats = own('beats', 'zset')
+local at = call('ZSCORE', beats, member)
+if not (before and at and tonumber(at) >= before) then
+  call('HDEL', own('load', 'hash'), member)
+  if call('ZREM', beats, member) == 1 then tell(next_version(), 'gone', member, '') end
+end
 return #instances(id) == 0 and 1 or 0

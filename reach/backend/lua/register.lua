@@ -2,42 +2,21 @@
 -- Compares and sets one agent's registration, with its first beat and its types; tells all of it in one change entry.
 -- KEYS agents key reach:{E}:agents, the one key that names the env
 -- ARGV agent_id text whose registration
--- ARGV registration json an object without v, or nothing to remove it (a tombstone stays 24 h)
+-- ARGV registration json an object without v
 -- ARGV instance_id text the instance that beats first, or nothing
 -- ARGV beat json its first beat, unless it beats already and so says itself how it is
 -- ARGV known integer 1: `expected` is what was read; 0: there was no registration
 -- ARGV expected bytes the stored bytes that the caller has read
 -- ARGV type* text message types that are registered with it
 -- RETURNS ok (1, or 0: the stored registration is another one, nothing was written) and the version of the env
--- REPEAT 0 where the first run has written; a repeated removal changes nothing
+-- REPEAT 0 where the first run has written
 -- INCLUDE env
--- INCLUDE instances
+-- INCLUDE tombstones
 local id, registration, instance, beat = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local agents = own('agents', 'hash')
 local stored = registered(id)
 if stored ~= (ARGV[5] == '1' and ARGV[6]) then
   return {0, tonumber(redis.pcall('HGET', own('meta', 'hash'), 'v') or 0) or 0}
-end
-
--- Tombstones go a few at a time: each change looks at another corner of the hash.
-local function prune(v)
-  local page = call('HSCAN', agents, v, 'COUNT', 10)[2]
-  for i = 1, #page, 2 do
-    local gone_at = string.match(page[i + 1], '^{"gone_at":(%d+)')
-    if gone_at and now - gone_at > 86400000 then call('HDEL', agents, page[i]) end
-  end
-end
-
-if registration == '' then
-  if not stored then return {1, tonumber(call('HGET', own('meta', 'hash'), 'v') or 0) or 0} end
-  local v = next_version()
-  call('HSET', agents, id, '{"gone_at":' .. now .. ',"v":' .. v .. '}')
-  for _, member in ipairs(instances(id)) do
-    call('ZREM', P .. 'beats', member)
-    call('HDEL', own('load', 'hash'), member)
-  end
-  prune(v)
-  return {1, tell(v, 'gone', id, '')}
 end
 
 local members = string.match(registration, '^%s*{%s*(.-)%s*}%s*$')

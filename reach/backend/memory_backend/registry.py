@@ -4,15 +4,16 @@ import re
 from collections.abc import Mapping, Sequence
 
 from reach import ids
-from reach.backend.bounds import MAX_TYPES
+from reach.backend.bounds import MAX_BEAT_BYTES, MAX_TYPES
 from reach.backend.keys import GROUP_REGISTRARS, RedisType
 from reach.backend.memory_backend.rating import spend_rate
 from reach.backend.memory_backend.side import Side
 from reach.backend.memory_backend.store import Hash, ZSet
 from reach.backend.memory_backend.streams import BadId, Fields
+from reach.backend.memory_backend.tombstones import gone_at, prune, tombstone
 from reach.backend.steps import BeatResult, Change, LastBeat, MetaKind, RegisterResult, Snapshot
 from reach.backend.told_beats import told_beat
-from reach.envelope.registration import Rate
+from reach.envelope.registration import Rate, Why
 from reach.errors import BackendError
 
 MAX_CONTROL = 10_000
@@ -21,10 +22,9 @@ TOLD_MS = 3_600_000
 MAX_CHANGES = 10_000
 CHANGES_PAGE = 1_000
 CONTROL_PAGE = 100
-TOMBSTONE_MS = 24 * 3_600_000
+AHEAD_MS = 1_000
 
 _STATE = re.compile(rb'"state"\s*:\s*"([a-z_]+)"')
-_TOMBSTONE = re.compile(rb'^\{"gone_at":(\d+)')
 _WORKING = frozenset({b"ready", b"busy"})
 _OPS: dict[MetaKind, str] = {"meta": "meta", "routes": "route", "types": "type", "rules": "rule"}
 
@@ -83,8 +83,6 @@ class RegistrySide(Side):
         def step() -> RegisterResult:
             if self._registered(agent_id) != expected:
                 return RegisterResult(False, self._version())
-            if not registration:
-                return RegisterResult(True, self._remove(agent_id) if expected is not None else self._version())
             inner = registration.strip()
             if not (inner.startswith(b"{") and inner.endswith(b"}")):
                 raise BackendError("REACH_BAD_REGISTRATION not a JSON object", details={"agent": agent_id})
@@ -114,14 +112,27 @@ class RegistrySide(Side):
         at_ms, kept = self._peek_zset(self._keys.beats())[member], self._peek_hash(self._keys.load()).get(member)
         return {b"i": instance_id.encode(), b"t": str(int(at_ms)).encode(), b"b": kept or b"{}"}
 
-    def _remove(self, agent_id: str) -> int:
-        version = self._next_version()
-        tombstone = f'{{"gone_at":{self._store.now_ms()},"v":{version}}}'
-        self._hash(self._keys.agents())[agent_id] = tombstone.encode()
-        for member in self._instances(agent_id):
-            self._forget(member)
-        self._prune()
-        return self._tell(version, "gone", agent_id, b"")
+    async def remove(self, agent_id: str, expected: bytes, before_ms: int, why: Why) -> bool:
+        def step() -> bool:
+            stored = self._registered(agent_id)
+            if stored is None:
+                return True
+            beats = self._peek_zset(self._keys.beats())
+            instances = self._instances(agent_id)
+            seen_ms = [max(int(beats[member]), 0) for member in instances]
+            if stored != expected or any(at_ms >= before_ms for at_ms in seen_ms):
+                return False
+            now_ms, version = self._store.now_ms(), self._next_version()
+            known_why = why if why in {"left", "silent"} else "removed"
+            left = tombstone(now_ms, version, known_why, max(seen_ms, default=0))
+            self._hash(self._keys.agents())[agent_id] = left
+            for member in instances:
+                self._forget(member)
+            self._prune()
+            self._tell(version, "gone", agent_id, left)
+            return True
+
+        return await self._step("remove", step)
 
     async def registered(self, agent_id: str) -> bytes | None:
         return await self._step("registered", lambda: self._registered(agent_id))
@@ -138,6 +149,11 @@ class RegistrySide(Side):
 
     async def beat(self, agent_id: str, instance_id: str, beat: bytes) -> BeatResult:
         def step() -> BeatResult:
+            if len(beat) > MAX_BEAT_BYTES:
+                text = f"REACH_BAD_BEAT a beat of {len(beat)} bytes, at most {MAX_BEAT_BYTES}"
+                raise BackendError(text, details={"agent": agent_id})
+            if not (ids.is_name(agent_id) and ids.is_name(instance_id)):
+                raise BackendError("REACH_BAD_BEAT agent_id or instance_id is no name", details={"agent": agent_id})
             now_ms = self._store.now_ms()
             known = self._registered(agent_id) is not None
             if not known and _state(beat) in _WORKING:
@@ -153,10 +169,12 @@ class RegistrySide(Side):
 
         return await self._step("beat", step)
 
-    async def leave(self, agent_id: str, instance_id: str) -> bool:
+    async def leave(self, agent_id: str, instance_id: str, before_ms: int | None = None) -> bool:
         def step() -> bool:
             member = f"{agent_id}/{instance_id}"
-            if self._forget(member):
+            at_ms = self._peek_zset(self._keys.beats()).get(member)
+            shows_life = before_ms is not None and at_ms is not None and at_ms >= before_ms
+            if not shows_life and self._forget(member):
                 self._tell(self._next_version(), "gone", member, b"")
             return not self._instances(agent_id)
 
@@ -174,10 +192,16 @@ class RegistrySide(Side):
 
     async def overdue_beats(self, before_ms: int) -> list[tuple[str, str, int]]:
         def step() -> list[tuple[str, str, int]]:
+            now_ms, beats = self._store.now_ms(), self._peek_zset(self._keys.beats())
+            for member in [member for member, at_ms in self._by_moment() if at_ms > now_ms + AHEAD_MS]:
+                beats[member] = now_ms
             late = [(*_names(member), at_ms) for member, at_ms in self._by_moment() if at_ms < before_ms]
             return late[:CHANGES_PAGE]
 
         return await self._step("overdue_beats", step)
+
+    async def moment(self) -> int:
+        return await self._step("moment", self._store.now_ms)
 
     # ---------------------------------------------------------------- what the index is built from
 
@@ -189,7 +213,7 @@ class RegistrySide(Side):
             return Snapshot(
                 version=self._version(),
                 cursor=last[0],
-                agents={name: stored for name, stored in agents.items() if not _TOMBSTONE.match(stored)},
+                agents={name: stored for name, stored in agents.items() if gone_at(stored) is None},
                 routes=dict(self._peek_hash(self._keys.routes())),
                 types=frozenset(self._peek_hash(self._keys.types())),
                 meta={name: value.decode(errors="replace") for name, value in meta.items() if name != "v"},
@@ -197,6 +221,7 @@ class RegistrySide(Side):
                 # Never healed by reading: what forbade something would then allow it.
                 rules=None if self._store.type_of(rules) not in {None, "hash"} else dict(self._peek_hash(rules)),
                 families=dict(self._peek_hash(self._keys.families())),
+                gone={name: stored for name, stored in agents.items() if gone_at(stored) is not None},
             )
 
         return await self._step("snapshot", step)
@@ -265,7 +290,7 @@ class RegistrySide(Side):
     def _registered(self, agent_id: str) -> bytes | None:
         """The stored bytes; a removed agent is absent to everybody who asks."""
         stored = self._peek_hash(self._keys.agents()).get(agent_id)
-        return None if stored is None or _TOMBSTONE.match(stored) else stored
+        return None if stored is None or gone_at(stored) is not None else stored
 
     def _instances(self, agent_id: str) -> list[str]:
         return [member for member in self._peek_zset(self._keys.beats()) if member.startswith(f"{agent_id}/")]
@@ -283,12 +308,8 @@ class RegistrySide(Side):
         return sorted(beats.items(), key=lambda item: (item[1], item[0]))
 
     def _prune(self) -> None:
-        """Tombstones go after 24 h."""
-        agents = self._peek_hash(self._keys.agents())
-        for agent_id, stored in list(agents.items()):
-            gone = _TOMBSTONE.match(stored)
-            if gone and self._store.now_ms() - int(gone[1]) > TOMBSTONE_MS:
-                del agents[agent_id]
+        beats = self._peek_zset(self._keys.beats())
+        prune(self._peek_hash(self._keys.agents()), len(beats), self._store.now_ms())
 
     def _version(self) -> int:
         stored = self._peek_hash(self._keys.meta()).get("v", b"0")

@@ -12,7 +12,7 @@ from reach.backend.redis_backend.streams import LOST, Entry, code_of, lost, mome
 from reach.backend.scripts import script
 from reach.backend.steps import BeatResult, Change, LastBeat, MetaKind, RegisterResult, Snapshot
 from reach.backend.told_beats import told_beat
-from reach.envelope.registration import Rate
+from reach.envelope.registration import Rate, Why
 from reach.errors import BackendError
 
 MAX_CONTROL = 10_000
@@ -106,9 +106,17 @@ class RegistrySide(Side):
         known, now_ms = await self._link.run(script("beat"), self._keys.agents(), agent_id, instance_id, beat)
         return BeatResult(known == 1, int(now_ms))
 
-    async def leave(self, agent_id: str, instance_id: str) -> bool:
-        last = await self._link.run(script("leave"), self._keys.agents(), agent_id, instance_id)
+    async def leave(self, agent_id: str, instance_id: str, before_ms: int | None = None) -> bool:
+        before = "" if before_ms is None else before_ms
+        last = await self._link.run(script("leave"), self._keys.agents(), agent_id, instance_id, before)
         return bool(last == 1)
+
+    async def remove(self, agent_id: str, expected: bytes, before_ms: int, why: Why) -> bool:
+        gone = await self._link.run(script("remove"), self._keys.agents(), agent_id, expected, before_ms, why)
+        return bool(gone == 1)
+
+    async def moment(self) -> int:
+        return int(await self._link.run(script("moment"), self._keys.agents()))
 
     async def snapshot(self) -> Snapshot:
         keys = self._keys
@@ -144,6 +152,7 @@ class RegistrySide(Side):
             circuits={text_of(k): v for k, v in pairs_of(circuits).items()},
             rules=None if isinstance(rules, BackendError) else {text_of(k): v for k, v in pairs_of(rules).items()},
             families={text_of(k): v for k, v in pairs_of(families).items()},
+            gone={text_of(k): v for k, v in pairs_of(agents).items() if v.startswith(TOMBSTONE)},
         )
 
     async def changes(self, cursor: str, block_ms: int) -> list[Change]:
@@ -171,12 +180,9 @@ class RegistrySide(Side):
         return int(time[0]) * 1000 + int(time[1]) // 1000, found
 
     async def overdue_beats(self, before_ms: int) -> list[tuple[str, str, int]]:
-        beats = self._keys.beats()
-        flat = await self._healing(
-            beats, "zset", "ZRANGEBYSCORE", beats, "-inf", f"({before_ms}", "WITHSCORES", "LIMIT", 0, MAX_CHANGES
-        )
+        flat = await self._link.run(script("overdue"), self._keys.agents(), before_ms)
         found = []
-        for member, score in pairs_of(flat or []).items():
+        for member, score in pairs_of(flat).items():
             agent_id, _, instance_id = text_of(member).rpartition("/")
             found.append((agent_id, instance_id, moment_of(score)))
         return found

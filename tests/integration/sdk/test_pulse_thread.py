@@ -3,6 +3,8 @@
 import asyncio
 import threading
 
+import pytest
+
 from reach.backend.memory_backend import MemoryBackend, Store
 from reach.backend.port import Backend
 from reach.clock import SystemClock
@@ -13,7 +15,7 @@ from reach.testing import wait_until
 from tests.waiting import eventually
 
 
-async def test_a_thread_beats_while_the_loop_is_blocked_and_says_so() -> None:
+async def test_a_thread_beats_while_the_loop_is_blocked_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
     store = Store()
     beats: list[Beat] = []
     thread: PulseThread
@@ -41,6 +43,9 @@ async def test_a_thread_beats_while_the_loop_is_blocked_and_says_so() -> None:
         first = beats[-1].state
         eventually(lambda: beats[-1].state == "busy", what="the beat that says busy")  # blocks the loop
         assert first == "ready"
+        (told,) = [record for record in caplog.records if record.message.startswith("event loop blocked")]
+        assert "eventually" in told.where  # type: ignore[attr-defined]
+        assert told.blocked_ms > 1_000  # type: ignore[attr-defined]
         await wait_until(lambda: beats[-1].state == "ready")
         thread.wake()
     finally:

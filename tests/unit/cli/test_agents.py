@@ -2,7 +2,7 @@
 
 import pytest
 
-from reach.cli.agents import _circuits, _facts, _row
+from reach.cli.agents import _ago, _circuits, _facts, _row
 from reach.routing.index import CapabilityIndex
 from tests.unit.routing.seen import NOW, add
 
@@ -23,3 +23,18 @@ def test_an_open_circuit_is_told(until_ms: int, said: str) -> None:
     circuits = _circuits(index, "a", NOW)
     assert circuits == [{"partition": 0, "why": "5 failures in a row", "probe_in_ms": max(until_ms - NOW, 0)}]
     assert _row(facts | {"circuits": circuits})[1] == said
+
+
+@pytest.mark.parametrize(
+    ("ms", "said"),
+    [
+        (None, "-"),
+        (-5, "0 s ago"),
+        (119_999, "119 s ago"),
+        (120_000, "2 min ago"),
+        (7_199_999, "119 min ago"),
+        (7_200_000, "2 h ago"),
+    ],
+)
+def test_how_long_ago_is_told_as_people_say_it(ms: int | None, said: str) -> None:
+    assert _ago(ms) == said

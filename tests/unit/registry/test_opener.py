@@ -57,6 +57,7 @@ async def test_nothing_is_opened_for_who_is_silent_or_has_left(opened: Opened) -
     await opened.place.register("a")
     await opened.watcher.run_once()
     opened.place.clock.advance(15_001)
+    opened.watcher.index.known_until_ms = opened.place.clock.wall_ms()  # it has looked, and heard nothing
     for key in opened.place.lanes():
         opened.place.store.delete(key)
     assert await opened.run() == 0

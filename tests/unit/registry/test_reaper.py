@@ -150,7 +150,7 @@ async def test_who_registers_in_the_same_moment_stays(reaped: Reaped) -> None:
     backend = reaped.place.another()
 
     def come_back(step: str) -> None:
-        if step == "register":
+        if step == "remove":
             agents = reaped.place.store.make_hash("reach:{dev}:agents")
             agents["a"] = b'{"agent_id":"a","instance_id":"i2","v":9}'
 

@@ -210,8 +210,8 @@ class Racing(MemoryBackend):
         self._place = place
         self._after_step_named = after
 
-    async def leave(self, agent_id: str, instance_id: str) -> bool:
-        last = await super().leave(agent_id, instance_id)
+    async def leave(self, agent_id: str, instance_id: str, before_ms: int | None = None) -> bool:
+        last = await super().leave(agent_id, instance_id, before_ms)
         await self._race("leave")
         return last
 

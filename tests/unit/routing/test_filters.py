@@ -41,7 +41,7 @@ HARD, PREFERRED = RoutePolicy(zone="hard"), RoutePolicy(zone="preferred")
         ({"zone": "b"}, {}, {"policy": HARD}, None),
         ({"zone": "b"}, {"zone": "a"}, {}, None),
         ({"zone": "b"}, {"zone": "a"}, {"policy": PREFERRED}, None),
-        ({"beat": None}, {}, {}, ("alive", "no instance has beaten yet")),
+        ({"beat": None}, {}, {}, ("alive", "no instance has beaten yet, or none of its beats can be read")),
         ({"at_ms": NOW - 15_000}, {}, {}, None),
         ({"at_ms": NOW - 15_001}, {}, {}, ("alive", "silent for 15.0 s, suspect after 15")),
         ({}, {"partition": 1}, {}, ("partition", "reads 1 partitions, this is number 1")),
