@@ -55,7 +55,7 @@ async def test_B078_a_handler_that_blocks_for_30_s_is_busy_and_callers_of_others
         agent_process(redis_url, "two"),
     ):
         await serving(reach, "one", "two")
-        blocked = await reach.send("agent_id:one", 30.0, type="block", timeout=70)
+        blocked = asyncio.create_task(reach.request("agent_id:one", 30.0, type="block", timeout=70))
 
         async def busy() -> bool:
             return (await beat_of(reach, "one")).get("reason") == "the event loop is blocked"
@@ -63,13 +63,13 @@ async def test_B078_a_handler_that_blocks_for_30_s_is_busy_and_callers_of_others
         await wait_until(busy, 10, "the beat that says so")
         before = await instances(reach, "one")
         answered = []
-        while not blocked.done:
+        while not blocked.done():
             answered += await asyncio.gather(
                 *(reach.request("capability:quick", timeout=30) for _ in range(5)),
                 reach.request("agent_id:two", 0.0, type="block", timeout=30),
             )
             await asyncio.sleep(0.5)
-        receipt = await blocked.receipt(10)
+        receipt = await blocked
         assert (receipt.code, receipt.output, receipt.attempts) == ("ok", one.pid, 1)
         assert {one.code for one in answered} == {"ok"}
         assert witness.seen["one"] <= {"ready", "busy"}

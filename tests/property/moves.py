@@ -40,7 +40,7 @@ boxes = st.sampled_from(BOXES)
 senders = often("s1", "s2")
 picks = st.sampled_from((0, 0, 0, 1, 1, 2, 5))  # which of the hands, the newest first
 prompts = often(b'{"refund": "\xf0\x9f\x98\x80"}', b" null ", b'"\xff"', b"1 2")
-waits_ms = st.sampled_from((0, 1_000, 5_000))
+whys, waits_ms = st.sampled_from(("left", "silent", "removed")), st.sampled_from((0, 1_000, 5_000))
 
 delivers = st.builds(plan_of, st.just("deliver"), two_agents)
 plans = st.one_of(
@@ -147,13 +147,7 @@ registry = (
         st.sampled_from((REGISTRATION, REGISTRATION, b'{"agent_id":"a1"}')),
         often("right", "nothing", "other"),
     ),
-    built(
-        "remove",
-        any_agents,
-        often("right", "other"),
-        st.sampled_from((-1, 2_000, 30_000)),
-        st.sampled_from(("left", "silent", "removed")),
-    ),
+    built("remove", any_agents, often("right", "other"), st.sampled_from((-1, 2_000, 30_000)), whys),
     built("moment"),
     built("beat", any_agents, instances, st.sampled_from(("ready", "busy", "draining", "not_ready"))),
     built("leave", any_agents, instances, st.sampled_from((None, -1, 2_000))),

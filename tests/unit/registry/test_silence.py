@@ -201,3 +201,17 @@ async def test_an_agent_that_flaps_leaves_one_tombstone_and_the_routers_know_how
         assert server.watcher.index.offline.within(server.watcher.now_ms()) == []
     snapshot = await server.place.backend.snapshot()
     assert (set(snapshot.agents), snapshot.gone) == ({"a", "b"}, {})
+
+
+@pytest.mark.parametrize("how", ["change", "snapshot"])
+async def test_who_has_just_registered_counts_as_silent_at_no_moment(server: Server, how: str) -> None:
+    """A router may decide about a message while the watcher still asks for the first beat."""
+    seen: list[dict[str, str]] = []
+    await server.watcher.run_once()
+    server.watcher._backend = server.backend(lambda _: seen.append(server.seen()))
+    await server.place.register("new", "i1")
+    if how == "snapshot":
+        server.watcher._cursor = None
+    await server.watcher.run_once()
+    assert {state for states in seen for state in states.values()} == {"ready"}
+    assert server.seen() == ALL_READY | {"new": "ready"}
