@@ -39,12 +39,13 @@ class Answer(msgspec.Struct, frozen=True):
 class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
     """What is to be done with one leg.
 
+    hold: wait for the stages before its own · observe: show `agent` a copy, which nobody answers ·
     deliver: append to `agent`'s inbox · delay: wait until `until_ms` · finish: end with `answer` (`dead`: and keep it as a dead letter) ·
     move: a queued leg goes to another agent (`free`: that neither counts as a move nor is bounded by their number) · stay: a queued leg
     stays where it is.
     """
 
-    act: Literal["deliver", "delay", "finish", "move", "stay"]
+    act: Literal["deliver", "delay", "finish", "move", "stay", "hold", "observe"]
     agent: str = ""
     max_inbox: int = 0  # 0 = no bound
     wait_ms: int = 0  # delay: from now, by the clock of the backend
@@ -74,7 +75,10 @@ class Send(msgspec.Struct, frozen=True):
 
 
 class Again(msgspec.Struct, frozen=True):
-    """An entry of the internal door and the decision for it, made for a leg seen in `state` with `attempt`."""
+    """An entry of the internal door and the decision for it, made for a leg seen in `state` with `attempt`.
+
+    What `route` answers names the hand of that leg, and then those of `others`, in their order.
+    """
 
     entry: WorkEntry
     msg_id: str
@@ -86,6 +90,8 @@ class Again(msgspec.Struct, frozen=True):
     #: raised timeouts for the agent that was chosen (0 = as they are); the callers are told of them
     processing_ms: int = 0
     total_ms: int = 0
+    #: of a held leg of a stage: plans for the others that are held there, by leg; all of them go on in one step
+    others: dict[int, Plan] = {}
 
 
 class Refuse(msgspec.Struct, frozen=True):
@@ -188,6 +194,7 @@ class Taken(msgspec.Struct, frozen=True):
     processing_ms: int
     #: of a message that has asked: JSON {state, answers: [{prompt: SHA-1, value}]}, else b""
     answers: bytes = b""
+    observed: bool = False  # a copy that no handler runs and nobody answers; its entry is gone, its attempt 0
 
 
 class TakeResult(msgspec.Struct, frozen=True):

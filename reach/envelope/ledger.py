@@ -30,6 +30,15 @@ OPEN_STATES = frozenset(
 )
 
 
+class Stage(msgspec.Struct, frozen=True, array_like=True):
+    """A stage of a broadcast (process_order): the legs that it has, and how far they are."""
+
+    first: int  # the number of its first leg
+    count: int
+    open: int
+    failed: int = 0  # ended without a success
+
+
 class Head(
     msgspec.Struct,
     frozen=True,
@@ -49,6 +58,9 @@ class Head(
         "max_attempts": "ma",
         "min_confidence": "mc",
         "line": "li",
+        "stages": "sg",
+        "goes_on": "go",
+        "shows_large": "ob",
         "mailboxes": "rt",
         "members": "j",
         "tombstones": "tomb",
@@ -80,6 +92,10 @@ class Head(
     not_before_ms: int = 0
     min_confidence: float = 0.0
     line: str = ""  # the name of its order line; "" = it is in none
+    #: of a broadcast with an order: its legs are numbered stage by stage, and behind the last stage come those who only observe
+    stages: tuple[Stage, ...] = ()
+    goes_on: bool = False  # past a stage that has failed
+    shows_large: bool = False  # who observes is shown bytes that lie in env
     form: int = 1
     #: sender -> the round up to which it cancelled the message before it came; nothing else is known of such a message
     tombstones: dict[str, int] = {}
@@ -217,5 +233,8 @@ class Leg(
 
 
 def ends_at_ms(head: Head, leg: Leg) -> int:
-    """When the leg's total is over."""
-    return leg.total_at_ms or head.total_at_ms
+    """When the leg's total is over. Who waits for its stage waits for a question there too."""
+    if leg.total_at_ms:
+        return leg.total_at_ms
+    waits_for_stage = leg.state is LegState.HELD and head.scope == "all"
+    return max(head.total_at_ms, head.latest_at_ms) if waits_for_stage else head.total_at_ms

@@ -65,8 +65,8 @@ MUTANTS = (
     python(
         "window, of what was too many",
         "delivery/refusing",
-        "return msgspec.structs.replace(send, plans=plans, max_open=0, max_open_sender=0)",
-        "return msgspec.structs.replace(send, plans=plans, msg_id=send.msg_id[::-1], max_open=0, max_open_sender=0)",
+        "return msgspec.structs.replace(send, head=head, plans=plans, max_open=0, max_open_sender=0)",
+        "return msgspec.structs.replace(send, head=head, plans=plans, msg_id=send.msg_id[::-1], max_open=0, max_open_sender=0)",
         f"{_REFUSED}::test_a_repeat_of_what_was_too_many_runs_nothing_once_there_is_room",
     ),
     python(

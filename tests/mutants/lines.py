@@ -44,7 +44,7 @@ _PAIRS = (
     ),
     both(
         "line head, of one that asks",
-        Change("deciding_again", "return line(r) and first(line(r)) == d.m end", "return line(r) end"),
+        Change("deciding_again", "return line(r) and first(line(r)) == d.m\n", "return line(r)\n"),
         Change(
             "route", "return has_line(record) and first(part, record) == decision.msg_id", "return has_line(record)"
         ),

@@ -106,7 +106,7 @@ MUTANTS = (
     ),
     lua(
         "fingerprint, in a round",
-        "parts/duplicates.lua",
+        "parts/reopening.lua",
         " or H.fp ~= d.H.fp or H.s ~= d.H.s then return false end",
         " then return false end",
         "rounds::test_another_sender_or_content_cannot_re_open",

@@ -15,7 +15,9 @@
 -- INCLUDE lining
 -- INCLUDE sharing
 -- INCLUDE standing
+-- INCLUDE staging
 -- INCLUDE closing
+-- INCLUDE releasing
 -- INCLUDE giving_back
 -- INCLUDE placing
 -- INCLUDE filling
@@ -33,12 +35,22 @@ if now >= ends(r, L) then
   return 'stale'
 end
 
+-- Until when the legs that have asked may go on: another one's question may be open for longer.
+local function latest(r)
+  local at = 0
+  for n = 0, r.head.ls - 1 do
+    local other = leg(r, n)
+    if other and not other.fi and other.ta then at = math.max(at, other.ta + (other.lm or 0)) end
+  end
+  return at
+end
+
 local left_ms = L.lm or 0
 L.qa = L.qa or {}
 L.qa[#L.qa + 1] = {p = redis.sha1hex(L.qp or 'null'), v = value, a = L.a}
 L.qd = redis.sha1hex(h .. value) -- who has sent it and heard no reply knows it again
 L.st, L.ta, L.lm, L.qp, L.re = 'returned', now + left_ms, nil, nil, nil
-if not r.all then r.head.xa = L.ta end -- another leg's question may be open for longer
+r.head.xa = latest(r)
 touch(r, l)
 again(r, l, L)
 arm(r, L, now + 3000)

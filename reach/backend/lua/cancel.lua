@@ -13,6 +13,7 @@
 -- INCLUDE lining
 -- INCLUDE sharing
 -- INCLUDE standing
+-- INCLUDE staging
 -- INCLUDE closing
 local m, sender, round, tomb_ms = ARGV[1], ARGV[2], number(ARGV[3]) or 1, math.max(number(ARGV[4]) or 0, 60000)
 local r = load(m)
@@ -41,6 +42,7 @@ local function hint(L)
 end
 
 local closed, opens = 0, false
+r.still = true -- no stage is called
 for l = 0, H.ls - 1 do
   local L = leg(r, l)
   if L and not L.fi then

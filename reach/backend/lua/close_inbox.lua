@@ -11,6 +11,7 @@
 -- INCLUDE sharing
 -- INCLUDE health
 -- INCLUDE standing
+-- INCLUDE staging
 -- INCLUDE closing
 -- INCLUDE giving_back
 local left, budget = 0, 500

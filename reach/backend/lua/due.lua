@@ -11,9 +11,11 @@
 -- INCLUDE lining
 -- INCLUDE sharing
 -- INCLUDE standing
+-- INCLUDE staging
 -- INCLUDE closing
 -- INCLUDE health
 -- INCLUDE circuits
+-- INCLUDE releasing
 -- INCLUDE giving_back
 local due, events, grace_until, seen = P .. 'due', {}, 0, 0
 local function note(r, l, L, what, code)

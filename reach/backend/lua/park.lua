@@ -18,6 +18,7 @@
 -- INCLUDE lining
 -- INCLUDE sharing
 -- INCLUDE standing
+-- INCLUDE staging
 -- INCLUDE closing
 -- INCLUDE fencing
 -- INCLUDE health

@@ -3,7 +3,7 @@
 -- KEYS due key reach:{T}:due, the one key that names the partition
 -- ARGV n integer how many decisions
 -- ARGV max_dead integer how many dead letters are kept
--- ARGV decision* msgpack n maps: k (s send, a again, r refuse), x stream key, id entry id; s: m, H head, p plans, r reply_to, o notice, mo and ms how many messages may be open, of all and of its sender (0 = any number); a: m, l, h, s state, n attempt, p plan, pr, to; r: r mailbox, re receipt, d fields of the dead entry beside e, none = not kept
+-- ARGV decision* msgpack n maps: k (s send, a again, r refuse), x stream key, id entry id; s: m, H head, p plans, r reply_to, o notice, mo and ms how many messages may be open, of all and of its sender (0 = any number); a: m, l, h, s state, n attempt, p plans, ls their legs, pr, to; r: r mailbox, re receipt, d fields of the dead entry beside e, none = not kept
 -- ARGV envelope* bytes n envelopes ('' for a; for r the bytes that the dead entry keeps); bytes, since this msgpack knows text only
 -- RETURNS a list per decision: verdict (done skipped full gone open changed error), known (of full: share, agent, env, sender: the bound, where it is not the room of the inbox; of open: for how many ms), then the hand of each leg or ''; error: the text
 -- REPEAT skipped for what is acknowledged already, also for what failed after it and was kept among the dead letters; nothing is written twice
@@ -15,16 +15,20 @@ local n, max_dead = number(ARGV[1]), number(ARGV[2])
 -- INCLUDE lining
 -- INCLUDE sharing
 -- INCLUDE standing
+-- INCLUDE staging
 -- INCLUDE closing
 -- INCLUDE health
 -- INCLUDE circuits
 -- INCLUDE giving_back
+-- INCLUDE releasing
+-- INCLUDE observing
 -- INCLUDE holding
 -- INCLUDE promoting
 -- INCLUDE placing
 -- INCLUDE rescuing
 -- INCLUDE asking
 -- INCLUDE duplicates
+-- INCLUDE reopening
 -- INCLUDE sending
 -- INCLUDE raising
 -- INCLUDE moving

@@ -20,6 +20,7 @@
 -- INCLUDE lining
 -- INCLUDE sharing
 -- INCLUDE standing
+-- INCLUDE staging
 -- INCLUDE closing
 -- INCLUDE fencing
 -- INCLUDE health
@@ -39,6 +40,7 @@ local function settle(m, l, h, instance, status, code, core, details, wait)
     discard(agent, m, l, h)
     return 'stale'
   end
+  if L.st == 'observed' then discard(agent, m, l, h) end -- a plain reader has seen it
   local mine = instance == '' or L.i == instance
   if not ((L.st == 'running' and mine) or L.st == 'queued') then return L.se and mine and 'done' or 'stale' end
   catch_up(r, L, instance)

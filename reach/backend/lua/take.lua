@@ -8,7 +8,7 @@
 -- ARGV turn integer how many messages this instance has been given before
 -- ARGV only text '' = all lanes; else the one that new messages are taken from
 -- ARGV held* text what the instance still has, <lane>:<hand>, since ids are unique within one lane only; a hand alone means that of any lane
--- RETURNS gone 0|1, more 0|1 (left of what is to come again: resume once more), now, expired count, cursors {high, normal, low} ('' of a lane that was not asked for), then a list per message: lane, hand, msg_id, leg, attempt, envelope, total_at_ms, processing_ms, answers json or ''
+-- RETURNS gone 0|1, more 0|1 (left of what is to come again: resume once more), now, expired count, cursors {high, normal, low} ('' of a lane that was not asked for), then a list per message: lane, hand, msg_id, leg, attempt, envelope, total_at_ms, processing_ms, answers json or '', 'o' for one that is only observed (attempt 0; its entry is gone) or ''
 -- REPEAT hands over more messages, never one twice, but with resume, same hand, burning nothing
 -- INCLUDE start
 -- INCLUDE healing
@@ -16,6 +16,7 @@
 -- INCLUDE lining
 -- INCLUDE sharing
 -- INCLUDE standing
+-- INCLUDE staging
 -- INCLUDE closing
 -- INCLUDE health
 -- INCLUDE circuits

@@ -25,6 +25,7 @@ def cancel(part: Partition, msg_id: str, sender: str, round_: int, tomb_ms: int)
     if head.round > round_:
         return CancelResult("newer")
     open_legs = record.open_legs()
+    record.still = True  # no stage is called
     for number in open_legs:
         hint_at(part, record, number)
         lapse_leg(part, msg_id, record, number, LegState.CANCELLED, "cancelled", "cancelled by its sender")

@@ -5,6 +5,7 @@ import json
 from reach.backend.memory_backend.lining import leave
 from reach.backend.memory_backend.partition import Partition
 from reach.backend.memory_backend.sharing import count_out, unshare
+from reach.backend.memory_backend.staging import stepped
 from reach.backend.memory_backend.store import MessageRecord
 from reach.backend.steps import Answer
 from reach.envelope.ledger import Head, Leg, LegState
@@ -107,11 +108,15 @@ def close_leg(
     if record.head.open <= 0:
         record.change_head(latest_at_ms=0)
         part.disarm(msg_id)
-        part.drop_envelope(msg_id)
+        part.forget_envelope(msg_id, record.head)
     leave(part, msg_id, record)
     receipt = receipt_text(record.head, number, record.legs[number], part.now_ms, stored=False)
     for mailbox in record.head.mailboxes:
         part.post(mailbox, b"r", receipt)
+    for behind in stepped(part, msg_id, record, number):
+        core = own_answer("failed", "stage.failed", "an earlier stage of process_order failed")
+        ended = Answer("failed", "stage.failed", core, behind.details)
+        close_leg(part, msg_id, record, behind.number, LegState.DONE, ended)
 
 
 def lapse_leg(

@@ -6,6 +6,7 @@ from reach.backend.memory_backend.closing import give_back, lapse_leg, own_answe
 from reach.backend.memory_backend.health import lost_run
 from reach.backend.memory_backend.lining import mend
 from reach.backend.memory_backend.partition import Partition, next_moment
+from reach.backend.memory_backend.staging import waits
 from reach.backend.memory_backend.store import MessageRecord
 from reach.backend.memory_backend.streams import Pending
 from reach.backend.memory_backend.ticking import LEASE_MS, restamp, tick
@@ -67,6 +68,8 @@ class _Round:
         changed = False
         moments: list[int] = []
         for number in record.open_legs():
+            if record.legs[number].finished_at_ms:  # with the stage that has just failed before it
+                continue
             at_ms: int | None = record.legs[number].due_at_ms
             if callers:
                 if self._overdue(msg_id, record, number):
@@ -114,7 +117,7 @@ class _Round:
             record.change(number, queued_at_ms=queued_at_ms)
             if part.now_ms < queued_at_ms + record.head.network_ms:
                 return min(queued_at_ms + record.head.network_ms, part.now_ms + LEASE_MS)
-        if leg.state == LegState.PARKED:
+        if leg.state == LegState.PARKED or waits(record, number):
             return ends_at_ms(record.head, leg)
         return self._ask(msg_id, record, number, may_ask=may_ask)
 

@@ -44,7 +44,7 @@ def attach(part: Partition, decision: Send, record: MessageRecord) -> str:
 def post_stored(part: Partition, record: MessageRecord, mailbox: str, leave_out: Container[int] = ()) -> None:
     """The receipts of the legs that have ended, for one caller that comes late."""
     for number, leg in sorted(record.legs.items()):
-        if leg.finished_at_ms and number not in leave_out:
+        if leg.finished_at_ms and leg.state is not LegState.OBSERVED and number not in leave_out:
             part.post(mailbox, b"r", receipt_text(record.head, number, leg, leg.finished_at_ms, stored=True))
 
 
@@ -65,8 +65,9 @@ def to_open(decision: Send, old: MessageRecord | None) -> dict[int, Opening]:
     by_agent: dict[str, Plan] = {plan.agent: plan for plan in decision.plans if plan.agent}
     openings: dict[int, Opening] = {}
     for number, leg in sorted(old.legs.items()):
-        if _ended_retryable(leg):
-            openings[number] = Opening(leg.agent, by_agent.get(leg.agent))
+        if _opens(leg):
+            plan = by_agent.get(leg.agent)
+            openings[number] = Opening(leg.agent, _answered(plan) if plan is not None else None)
     return openings
 
 
@@ -76,6 +77,11 @@ def found_nobody(record: MessageRecord) -> bool:
     return record.head.legs == 1 and (first is None or not first.agent)
 
 
+def _answered(plan: Plan) -> Plan:
+    """Whoever had a leg of a stage has it again, wherever the order would see it now."""
+    return Plan("hold", agent=plan.agent) if plan.act == "observe" else plan
+
+
 def _same(record: MessageRecord, decision: Send) -> bool:
     head = decision.head
     return (record.head.fingerprint, record.head.sender) == (head.fingerprint, head.sender)
@@ -83,6 +89,11 @@ def _same(record: MessageRecord, decision: Send) -> bool:
 
 def _ended_retryable(leg: Leg) -> bool:
     return bool(leg.finished_at_ms) and leg.status == "retryable"
+
+
+def _opens(leg: Leg) -> bool:
+    """What was only ended for the stage before it may have its turn now."""
+    return _ended_retryable(leg) or (bool(leg.finished_at_ms) and leg.code == "stage.failed")
 
 
 def _answer(part: Partition, decision: Send, status: str, code: str, message: str) -> None:

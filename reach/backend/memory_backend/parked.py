@@ -118,8 +118,7 @@ def answer(part: Partition, msg_id: str, sender: str, number: int, hand: str, va
         prompt="",
         rearm=0,
     )
-    if record.head.scope == "one":  # else another leg's question may be open for longer
-        record.change_head(latest_at_ms=record.legs[number].total_at_ms)
+    record.change_head(latest_at_ms=_latest_ms(record))
     part.append_again(msg_id, number, hand)
     part.arm(msg_id, record, number, part.now_ms + 3000)
     part.save(msg_id, record)
@@ -127,6 +126,12 @@ def answer(part: Partition, msg_id: str, sender: str, number: int, hand: str, va
         extra = f'{{"leg":{number},"hand":{quoted(hand)},"left_ms":{leg.left_ms}}}'
         post_routed(part, msg_id, record, mailbox, extra)
     return "done"
+
+
+def _latest_ms(record: MessageRecord) -> int:
+    """Until when the legs that have asked may go on: another one's question may be open for longer."""
+    asked = [record.legs[number] for number in record.open_legs()]
+    return max((leg.total_at_ms + leg.left_ms for leg in asked if leg.total_at_ms), default=0)
 
 
 def _sha1(text: str) -> str:

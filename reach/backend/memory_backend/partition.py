@@ -79,6 +79,10 @@ class Partition:
         self.store.put(key, envelope)
         self.store.expire_at(key, self.expires_at_ms(head))
 
+    def is_large(self, record: MessageRecord, envelope: bytes) -> bool:
+        """A broadcast whose bytes lie once in env, and not in every inbox."""
+        return record.head.scope == "all" and len(envelope) * record.head.legs > LARGE_BYTES
+
     def kept_envelope(self, msg_id: str) -> bytes | None:
         """The bytes in env:<msg_id>."""
         try:
@@ -96,6 +100,13 @@ class Partition:
 
     def drop_envelope(self, msg_id: str) -> None:
         self.store.delete(self.keys.envelope(self.number, msg_id))
+
+    def forget_envelope(self, msg_id: str, head: Head) -> None:
+        """Nobody needs the bytes any more, but who observes a large broadcast: they stay as long as it might be handed over."""
+        if head.shows_large:
+            self.store.expire_at(self.keys.envelope(self.number, msg_id), head.total_at_ms)
+        else:
+            self.drop_envelope(msg_id)
 
     # ---------------------------------------------------------------- inboxes
 

@@ -13,9 +13,11 @@ from reach.backend.memory_backend.closing import (
 )
 from reach.backend.memory_backend.health import handed, shut_ms
 from reach.backend.memory_backend.holding import held_back, is_behind
-from reach.backend.memory_backend.partition import LARGE_BYTES, Partition
+from reach.backend.memory_backend.observing import staged
+from reach.backend.memory_backend.partition import Partition
 from reach.backend.memory_backend.promoting import promote
 from reach.backend.memory_backend.sharing import lying_with, share, share_taken
+from reach.backend.memory_backend.staging import staged_members
 from reach.backend.memory_backend.store import MessageRecord
 from reach.backend.memory_backend.ticking import LEASE_MS
 from reach.backend.steps import Plan
@@ -57,7 +59,12 @@ class Placed(NamedTuple):
 def place(
     part: Partition, msg_id: str, record: MessageRecord, number: int, plan: Plan, envelope: bytes | None
 ) -> Placed:
-    """Do what the plan says, unless it is not the first in its line."""
+    """Do what the plan says, unless it is not the first in its line, waits for its stage, or only observes."""
+    if record.head.scope == "all":
+        left = staged(part, msg_id, record, number, plan, envelope)
+        if left is None:
+            return Placed(record.legs[number].hand if plan.act == "observe" else "")
+        plan = left
     instead = held_back(part, msg_id, record, number, plan, envelope)
     if instead:
         return Placed(known=instead)
@@ -74,11 +81,6 @@ def place(
     return Placed()
 
 
-def is_large(record: MessageRecord, envelope: bytes) -> bool:
-    """A broadcast whose bytes lie once in env, and not in every inbox."""
-    return record.head.scope == "all" and len(envelope) * record.head.legs > LARGE_BYTES
-
-
 def _deliver(
     part: Partition, msg_id: str, record: MessageRecord, number: int, agent: str, envelope: bytes | None
 ) -> str:
@@ -92,7 +94,7 @@ def _deliver(
         b"x": str(expires_at_ms).encode(),
         b"a": str(leg.attempt + 1).encode(),
     }
-    if envelope is not None and not is_large(record, envelope):
+    if envelope is not None and not part.is_large(record, envelope):
         fields[b"e"] = envelope
     hand = part.append_inbox(agent, head.lane, fields)
     record.change(number, agent=agent)
@@ -152,9 +154,13 @@ def history(leg: Leg) -> bytes:
 def post_routed(part: Partition, msg_id: str, record: MessageRecord, mailbox: str, extra: str) -> None:
     """Tell a mailbox what has become of the message; `extra` is a JSON object whose members come first."""
     head = record.head
-    legs = ",".join(f'{{"leg":{number},"agent":{quoted(leg.agent)}}}' for number, leg in sorted(record.legs.items()))
+    legs = ",".join(
+        f'{{"leg":{number},"agent":{quoted(leg.agent)}{staged_members(record, number)}}}'
+        for number, leg in sorted(record.legs.items())
+    )
+    stages = f',"stages":{len(head.stages)}' if head.stages else ""
     member = (
-        f'"notice":"routed","msg_id":"{msg_id}","round":{head.round},"scope":"{head.scope}","legs":[{legs}],'
+        f'"notice":"routed","msg_id":"{msg_id}","round":{head.round},"scope":"{head.scope}","legs":[{legs}]{stages},'
         f'"processing_ms":{head.processing_ms},"total_ms":{head.total_ms}'
     )
     part.post(mailbox, b"n", with_member(extra or "{}", member).encode())

@@ -37,6 +37,7 @@ def _end_all(part: Partition, decision: Send, message: str) -> bytes:
     """Every leg that is open ends in the ledger: a repeat of the message runs nothing. The receipt of the first that ended so."""
     record, first = part.opened, b""
     if record is not None:
+        record.still = True
         for number in range(record.head.legs):
             leg = record.legs.setdefault(number, Leg(LegState.NEW))
             if not leg.finished_at_ms:

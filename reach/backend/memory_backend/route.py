@@ -5,14 +5,16 @@ from collections.abc import Sequence
 import msgspec
 
 from reach.backend.memory_backend.closing import lapse_leg
-from reach.backend.memory_backend.duplicates import Opening, attach, found_nobody, post_stored, reopens, to_open
+from reach.backend.memory_backend.duplicates import attach, found_nobody, post_stored, reopens, to_open
 from reach.backend.memory_backend.lining import first, has_line
 from reach.backend.memory_backend.moving import crowded, leave, undelivered
+from reach.backend.memory_backend.observing import observe
 from reach.backend.memory_backend.partition import Partition
-from reach.backend.memory_backend.placing import Placed, is_large, obstacle, place, post_routed
+from reach.backend.memory_backend.placing import Placed, obstacle, place, post_routed
 from reach.backend.memory_backend.raising import raise_timeouts, tell_callers
 from reach.backend.memory_backend.rescuing import letter_of, rescue
 from reach.backend.memory_backend.sharing import count_in, over_bound
+from reach.backend.memory_backend.staging import call_stage, is_free, reordered, stage_of
 from reach.backend.memory_backend.store import MessageRecord
 from reach.backend.memory_backend.streams import is_ahead, parse_id
 from reach.backend.steps import Again, Decision, Plan, Refuse, RouteResult, Send
@@ -94,7 +96,10 @@ def _send(part: Partition, decision: Send) -> RouteResult:
         return SKIPPED
     openings = to_open(decision, old)
     kept = dict(old.legs) if old is not None and decision.head.scope == "all" and not found_nobody(old) else {}
-    record = MessageRecord(_timed(part, decision, len(openings), len(kept) or len(openings)), kept)
+    answered = [each for each in openings.values() if each.plan is None or each.plan.act != "observe"]
+    record = MessageRecord(_timed(part, decision, len(answered), len(kept) or len(openings)), kept)
+    if old is not None and kept:
+        reordered(record, old, set(openings))
     part.opened = record
     count_in(part, record, bounded=decision.max_open + decision.max_open_sender > 0)
     part.drop_envelope(decision.msg_id)  # of a record that was forgotten: other content, maybe
@@ -102,16 +107,20 @@ def _send(part: Partition, decision: Send) -> RouteResult:
     hand = "0" if old is None else f"0-{head.round}"
     # What others had buried goes: the message is not theirs.
     stopped = tombstones.get(head.sender, 0) if old is None else old.head.stopped
-    if head.round <= stopped:
+    cancelled = head.round <= stopped
+    for number, opening in openings.items():
+        # In a new round `hand` is a fresh token that no entry has: nothing of the former round matches it.
+        agent = opening.agent if number in kept or not cancelled else ""
+        record.legs[number] = Leg(LegState.NEW, agent=agent, hand=hand)
+    record.still = cancelled
+    if cancelled:
         for number, opening in openings.items():
-            record.legs[number] = Leg(LegState.NEW, agent=opening.agent if number in kept else "", hand=hand)
-            message = "cancelled before it was routed"
-            lapse_leg(part, decision.msg_id, record, number, LegState.DONE, "cancelled", message)
+            _cancel(part, decision.msg_id, record, number, opening.plan)
         hands, known = [], "tombstone"
     else:
-        if is_large(record, decision.envelope):
+        if part.is_large(record, decision.envelope):
             part.keep_envelope(decision.msg_id, head, decision.envelope)
-        placed = [_open(part, decision, record, n, opening, hand) for n, opening in openings.items()]
+        placed = [_open(part, decision, record, n, opening.plan) for n, opening in openings.items()]
         hands, known = [each.hand for each in placed], "".join(each.known for each in placed)
     part.save(decision.msg_id, record)
     if decision.notice and decision.reply_to:
@@ -150,17 +159,32 @@ def _timed(part: Partition, decision: Send, open_legs: int, legs: int) -> Head:
     )
 
 
-def _open(part: Partition, decision: Send, record: MessageRecord, number: int, opening: Opening, hand: str) -> Placed:
-    """Begin a leg. In a new round `hand` is a fresh token that no entry has: nothing of the former round matches it."""
-    record.legs[number] = Leg(LegState.NEW, agent=opening.agent, hand=hand)
-    plan = opening.plan
+def _cancel(part: Partition, msg_id: str, record: MessageRecord, number: int, plan: Plan | None) -> None:
+    """End a leg of a message whose cancel was there first; who would have observed it sees nothing."""
+    if plan is not None and plan.act == "observe":
+        observe(part, msg_id, record, number, plan, None)
+    else:
+        lapse_leg(part, msg_id, record, number, LegState.DONE, "cancelled", "cancelled before it was routed")
+
+
+def _open(part: Partition, decision: Send, record: MessageRecord, number: int, plan: Plan | None) -> Placed:
+    """Begin a leg, unless it has ended with a stage before its own."""
+    if record.legs[number].finished_at_ms:
+        return Placed()
     if plan is None:
         message = "its agent is not among those that fit any more"
         lapse_leg(part, decision.msg_id, record, number, LegState.DONE, "agent.lost", message)
         return Placed()
-    if record.head.scope == "all" and obstacle(part, decision.msg_id, record, plan)[0] in {"full", "open"}:
-        plan = Plan("delay", agent=plan.agent, wait_ms=1000)  # such a leg of a broadcast waits, the others go on
+    if record.head.scope == "all" and is_free(record, stage_of(record, number)):
+        plan = _adjusted(part, decision.msg_id, record, plan)
     return place(part, decision.msg_id, record, number, plan, decision.envelope)
+
+
+def _adjusted(part: Partition, msg_id: str, record: MessageRecord, plan: Plan) -> Plan:
+    """A leg of a broadcast whose inbox is full or whose circuit is open waits, the others go on."""
+    if obstacle(part, msg_id, record, plan)[0] in {"full", "open"}:
+        return Plan("delay", agent=plan.agent, wait_ms=1000)
+    return plan
 
 
 # -------------------------------------------------------------------- an entry of the internal door
@@ -181,6 +205,14 @@ def _again(part: Partition, decision: Again) -> RouteResult:
             return _acknowledged(part, decision, "stay")
     elif plan.act in {"move", "stay"}:
         return RouteResult("changed")
+    if leg.state is LegState.HELD and record.head.scope == "all":
+        return _release_stage(part, decision, record)
+    return _go_on(part, decision, record)
+
+
+def _go_on(part: Partition, decision: Again, record: MessageRecord) -> RouteResult:
+    """Carry a decision for one leg out, unless there is no room for it."""
+    plan = decision.plan
     why, told = obstacle(part, decision.msg_id, record, plan)
     if why:
         return RouteResult(why, known=told)
@@ -194,6 +226,34 @@ def _again(part: Partition, decision: Again) -> RouteResult:
     if risen:
         tell_callers(part, decision.msg_id, record)
     return RouteResult("done", hands=(placed.hand,), known=placed.known)
+
+
+def _release_stage(part: Partition, decision: Again, record: MessageRecord) -> RouteResult:
+    """A stage goes on: all its held legs at once, each by its own plan. What has no plan here is called once more."""
+    if not part.acknowledge(decision.entry.stream, decision.entry.id):
+        return SKIPPED
+    msg_id, hands = decision.msg_id, []
+    envelope = part.envelope_of(msg_id, record, decision.leg)
+    risen = raise_timeouts(part, decision, record)
+    for number, plan in {decision.leg: decision.plan, **decision.others}.items():
+        placed, leg = Placed(), record.legs.get(number)
+        if leg is not None and leg.state is LegState.HELD:
+            latest_ms = record.head.latest_at_ms
+            own_ms = latest_ms if latest_ms > record.head.total_at_ms else 0
+            record.change(number, queued_at_ms=part.now_ms, total_at_ms=own_ms)
+            if envelope is not None or plan.act == "finish":
+                placed = place(part, msg_id, record, number, _adjusted(part, msg_id, record, plan), envelope)
+            else:
+                message = "the bytes of the message are lost"
+                lapse_leg(part, msg_id, record, number, LegState.EXPIRED, "backend.unavailable", message)
+        hands.append(placed.hand)
+    k = stage_of(record, decision.leg)
+    if k is not None:
+        call_stage(part, msg_id, record, record.head.stages[k])
+    part.save(msg_id, record)
+    if risen:
+        tell_callers(part, msg_id, record)
+    return RouteResult("done", hands=tuple(hands))
 
 
 def _carry_out(part: Partition, decision: Again, record: MessageRecord) -> Placed:
@@ -217,6 +277,8 @@ def _asks(part: Partition, decision: Again, record: MessageRecord) -> bool:
     leg = record.legs[decision.leg]
     if leg.hand != decision.hand:
         return False
+    if leg.state is LegState.HELD and record.head.scope == "all":
+        return is_free(record, stage_of(record, decision.leg))
     if leg.state is LegState.HELD:
         return has_line(record) and first(part, record) == decision.msg_id
     return leg.state in {LegState.RETURNED, LegState.QUEUED} or (

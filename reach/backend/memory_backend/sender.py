@@ -9,8 +9,10 @@ from reach.backend.memory_backend.cancel import cancel
 from reach.backend.memory_backend.closing import receipt_text
 from reach.backend.memory_backend.partition import bounds
 from reach.backend.memory_backend.side import Side
+from reach.backend.memory_backend.staging import numbers_asked
 from reach.backend.memory_backend.streams import Fields, parse_id
 from reach.backend.steps import AnswerVerdict, CancelResult, MailEntry, Record
+from reach.envelope.ledger import LegState
 
 
 class SenderSide(Side):
@@ -95,7 +97,8 @@ class SenderSide(Side):
             record = part.load(msg_id)
             if record is None:
                 return None
-            legs = {n: each for n, each in sorted(record.legs.items()) if leg in {-1, n}}
+            asked = numbers_asked(record, leg)
+            legs = {n: each for n, each in sorted(record.legs.items()) if n in asked}
             found = [part.envelope_of(msg_id, record, number) for number in legs] if envelope else []
             return Record(
                 msg_id=msg_id,
@@ -105,7 +108,7 @@ class SenderSide(Side):
                 receipts={
                     n: receipt_text(record.head, n, each, each.finished_at_ms, stored=True)
                     for n, each in legs.items()
-                    if each.finished_at_ms
+                    if each.finished_at_ms and each.state is not LegState.OBSERVED
                 },
                 now_ms=part.now_ms,
             )

@@ -28,6 +28,8 @@ def _settle(part: Partition, agent: str, settlement: Settlement) -> SettleVerdic
     if leg.hand != settlement.hand or leg.agent != agent:
         discard_own(part, agent, settlement.msg_id, number, settlement.hand)
         return "stale"
+    if leg.state is LegState.OBSERVED:  # a plain reader has seen it
+        discard_own(part, agent, settlement.msg_id, number, settlement.hand)
     same_instance = not settlement.instance or settlement.instance == leg.instance
     if leg.state == LegState.QUEUED:
         catch_up(part, record, number, settlement.instance)

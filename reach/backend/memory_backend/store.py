@@ -46,6 +46,7 @@ class MessageRecord:
 
     head: Head
     legs: dict[int, Leg]
+    still: bool = False  # no stage of it is called any more, in this step
 
     def change(self, number: int, **fields: object) -> None:
         """Replace fields of one leg."""

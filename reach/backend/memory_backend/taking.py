@@ -127,6 +127,8 @@ def _offer(part: Partition, agent: str, instance: str, lane: str, entry: Entry, 
         and leg is not None
         and (leg.state == LegState.QUEUED or (resumed and leg.state == LegState.RUNNING and leg.instance == instance))
     )
+    if named and record is not None and leg is not None and leg.state is LegState.OBSERVED:
+        return _shown(part, lane, hand, fields, record, agent)
     if record is None or leg is None or not mine:
         part.discard(agent, lane, hand)
         _heal(part, agent, lane, hand)
@@ -173,6 +175,29 @@ def _offer(part: Partition, agent: str, instance: str, lane: str, entry: Entry, 
         total_at_ms=ends_ms,
         processing_ms=head.processing_ms,
         answers=answers_of(leg),
+    )
+
+
+def _shown(part: Partition, lane: str, hand: str, fields: Fields, record: MessageRecord, agent: str) -> Taken | int:
+    """A copy for who only observes: nobody answers for it, so it goes as it is handed over."""
+    msg_id, number, _ = _named(part, fields)
+    part.discard(agent, lane, hand)
+    ends_ms = ends_at_ms(record.head, record.legs[number])
+    envelope = fields.get(b"e") or part.kept_envelope(msg_id)
+    if part.now_ms >= ends_ms or envelope is None:
+        return 0
+    return Taken(
+        partition=part.number,
+        lane=lane,
+        hand=hand,
+        msg_id=msg_id,
+        leg=number,
+        attempt=0,
+        envelope=envelope,
+        now_ms=part.now_ms,
+        total_at_ms=ends_ms,
+        processing_ms=record.head.processing_ms,
+        observed=True,
     )
 
 

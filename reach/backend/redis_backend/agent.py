@@ -126,7 +126,7 @@ class AgentSide(Side):
 
 
 def _taken(partition: int, now_ms: int, row: Reply) -> Taken:
-    lane, hand, msg_id, leg, attempt, envelope, total_at_ms, processing_ms, answers = row
+    lane, hand, msg_id, leg, attempt, envelope, total_at_ms, processing_ms, answers, observed = row
     return Taken(
         partition=partition,
         lane=text_of(lane),
@@ -139,4 +139,5 @@ def _taken(partition: int, now_ms: int, row: Reply) -> Taken:
         total_at_ms=int(total_at_ms),
         processing_ms=int(processing_ms),
         answers=answers,
+        observed=observed == b"o",
     )

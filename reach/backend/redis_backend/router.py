@@ -163,7 +163,8 @@ def _encoded(decision: Decision) -> tuple[bytes, bytes]:
             "h": decision.hand,
             "s": decision.state.value,
             "n": decision.attempt,
-            "p": [decision.plan],
+            "p": [decision.plan, *decision.others.values()],
+            "ls": [decision.leg, *decision.others],
             "pr": decision.processing_ms,
             "to": decision.total_ms,
         }

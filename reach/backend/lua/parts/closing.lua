@@ -1,4 +1,4 @@
--- Ends a leg, or gives it back for a new decision. Shared by route, take, settle, due, cancel and close_inbox. Needs healing, record, lining, sharing, standing.
+-- Ends a leg, or gives it back for a new decision. Shared by route, take, settle, due, cancel and close_inbox. Needs healing, record, lining, sharing, standing, staging.
 local function inbox(r, agent) return P .. 'inbox:' .. agent .. ':' .. r.head.la end
 
 local function quoted(s) return s and s ~= '' and cjson.encode(s) or 'null' end
@@ -60,11 +60,12 @@ local function close(r, l, L, state, answer, run)
   unask(r, L)
   if H.op <= 0 then
     redis.pcall('ZREM', P .. 'due', r.m)
-    call('DEL', P .. 'env:' .. r.m)
+    forget_bytes(r)
   end
   quit(r)
   local receipt = text(r, l, L, false)
   for _, box in ipairs(H.rt or {}) do post(box, 'r', receipt) end
+  for _, b in ipairs(stepped(r, l, L)) do close(r, b[1], leg(r, b[1]), 'done', made('failed', 'stage.failed', 'an earlier stage of process_order failed', b[2])) end
 end
 
 -- An end that a script decides by itself; details say where the message was and what was last heard of it. A run that it cuts off counts.

@@ -10,6 +10,9 @@ local function bytes(r, L)
   return nil
 end
 
+-- A broadcast whose bytes lie once in env, and not in every inbox.
+local function is_large(r, e) return r.all and #e * r.head.ls > 65536 end
+
 local function keep(r, e)
   call('SET', P .. 'env:' .. r.m, e, 'PXAT', expires(r.head))
 end

@@ -1,5 +1,5 @@
 -- Who is not the first in its line is held: it is in no inbox, needs no room, and asks again when the one before it has ended.
--- Needs lining, closing, giving_back.
+-- Needs lining, closing, giving_back, observing.
 
 -- Whether a plan for it would end in `held`. L nil: it has not come yet.
 local function behind(r, L)
@@ -17,6 +17,7 @@ end
 
 -- Every hand-over comes by here. held: it is; overloaded: its line has no room. What is not to go before a moment joins when it is due.
 local function held_back(r, l, L, p, e)
+  if r.all then return staged(r, l, L, p, e) and '' or nil end
   local key = line(r)
   if not key or L.st == 'queued' or (p.act ~= 'deliver' and p.act ~= 'delay') then return nil end
   if not L.jn then

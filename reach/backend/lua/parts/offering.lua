@@ -13,6 +13,14 @@ local function answers(L)
   return '{"state":' .. (L.sv or 'null') .. ',"answers":[' .. table.concat(told, ',') .. ']}'
 end
 
+-- A copy for who only observes: nobody answers for it, so it goes as it is handed over.
+local function show(lane, id, r, l, L, e)
+  discard(lane, id)
+  if now >= ends(r, L) or type(e) ~= 'string' then return end
+  out[#out + 1] = {lane.name, id, r.m, l, 0, e, ends(r, L), r.head.pr, '', 'o'}
+  size_bytes = size_bytes + #e
+end
+
 local function offer(lane, entry, resumed)
   local id, f = entry[1], {}
   for i = 1, #(entry[2] or {}), 2 do f[entry[2][i]] = entry[2][i + 1] end
@@ -21,6 +29,7 @@ local function offer(lane, entry, resumed)
   local L = r and not r.head.tomb and leg(r, l)
   -- The id alone proves nothing: another lane, or another agent's, may have the same.
   local named = L and L.h == id and inbox(r, L.a or '') == lane.key
+  if named and L.st == 'observed' then return show(lane, id, r, l, L, f.e or redis.pcall('GET', P .. 'env:' .. f.m)) end
   local mine = named and (L.st == 'queued' or (resumed and L.st == 'running' and L.i == instance))
   if named and L.st == 'running' and not resumed and (L.i or '') ~= '' then
     -- Only a lane that has lost its group gives an entry out twice: it is again pending to whoever runs it, who renews it, or not.
@@ -38,7 +47,7 @@ local function offer(lane, entry, resumed)
     L.st, L.i, L.tk, L.al, L.f = 'running', instance, L.tk or now, now, true
     touch(r, l)
     save(r)
-    out[#out + 1] = {lane.name, id, f.m, l, (L.n or 0) + 1, e, ends(r, L), r.head.pr, answers(L)}
+    out[#out + 1] = {lane.name, id, f.m, l, (L.n or 0) + 1, e, ends(r, L), r.head.pr, answers(L), ''}
     size_bytes = size_bytes + #e
     return
   end

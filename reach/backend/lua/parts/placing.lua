@@ -17,7 +17,7 @@ end
 
 local function append(r, l, L, agent, e)
   local a = {'m', r.m, 'l', l, 'x', L.f and ends(r, L) or math.min(r.head.fa, ends(r, L)), 'a', (L.n or 0) + 1}
-  if not (r.all and #e * r.head.ls > 65536) then
+  if not is_large(r, e) then
     a[#a + 1] = 'e'
     a[#a + 1] = e
   end
@@ -73,8 +73,8 @@ local function routed(r, box, extra)
   local a = {}
   for l = 0, r.head.ls - 1 do
     local L = leg(r, l)
-    a[l + 1] = '{"leg":' .. l .. ',"agent":' .. quoted(L and L.a) .. '}'
+    a[l + 1] = '{"leg":' .. l .. ',"agent":' .. quoted(L and L.a) .. part_of(r, l, L) .. '}'
   end
   post(box, 'n', with(extra ~= '' and extra or '{}', '"notice":"routed","msg_id":"' .. r.m .. '","round":' .. (r.head.ro or 1) ..
-    ',"scope":"' .. r.head.sc .. '","legs":[' .. table.concat(a, ',') .. '],"processing_ms":' .. r.head.pr .. ',"total_ms":' .. r.head.to))
+    ',"scope":"' .. r.head.sc .. '","legs":[' .. table.concat(a, ',') .. ']' .. order_of(r) .. ',"processing_ms":' .. r.head.pr .. ',"total_ms":' .. r.head.to))
 end

@@ -65,8 +65,8 @@ end
 
 local function touch(r, l) if r.all then r.dirty[l] = true end end
 
--- When the total of a leg is over: one that was parked has a moment of its own.
-local function ends(r, L) return L.ta or r.head.ta end
+-- When the total of a leg is over: one that was parked has a moment of its own, and who waits for its stage waits for that too.
+local function ends(r, L) return L.ta or math.max(r.head.ta, r.all and L.st == 'held' and r.head.xa or 0) end
 
 -- The earliest moment at which something about the leg is due, not after `at`.
 local function moment(r, L, at)

@@ -8,6 +8,7 @@ end
 -- Of a send that failed half-way every leg that is open ends in the ledger: a repeat of it runs nothing. The first that ended so.
 local function end_all(r, why)
   local first
+  r.still = true
   for l = 0, r.head.ls - 1 do
     local L = r.legs[l] or {st = 'new'}
     r.legs[l] = L

@@ -28,25 +28,32 @@ local function send(d, e)
   H.fa, H.ta = from + H.tt, from + H.to
   if d.r ~= '' then H.rt = {d.r} end
   local todo
-  todo, H.ls = to_open(r, d, old)
-  H.op = #todo
+  todo, H.ls, H.op = to_open(r, d, old)
   d.opened = r
   if d.mo + d.ms > 0 then counted_in(r) end
   call('DEL', r.key, P .. 'env:' .. d.m)
   -- Cancelled before it came: by a tombstone of its sender (what others had buried goes: the message is not theirs), or in the record.
   local stopped = tonumber(tomb and tomb[H.s] or (old and old.head.sp)) or 0
   local cancelled = (H.ro or 1) <= stopped
-  if r.all and #e * H.ls > 65536 and not cancelled then keep(r, e) end
+  if is_large(r, e) and not cancelled then keep(r, e) end
   local out = {'done', cancelled and 'tombstone' or ''}
   for _, t in ipairs(todo) do
     -- In a new round the hand is a fresh token that no entry has: nothing of the former round matches it.
     local L = {st = 'new', h = old and '0-' .. H.ro or nil}
     if t.a and t.a ~= '' and (r.legs[t.l] or not cancelled) then L.a = t.a end
-    r.legs[t.l] = L
-    if cancelled then
+    r.legs[t.l], t.L = L, L
+  end
+  r.still = cancelled
+  for _, t in ipairs(todo) do
+    local L = t.L
+    if L.fi then -- its stage has been ended
+      out[#out + 1] = ''
+    elseif cancelled and t.p and t.p.act == 'observe' then
+      observe(r, t.l, L, t.p)
+    elseif cancelled then
       lapse(r, t.l, L, 'done', 'cancelled', 'cancelled before it was routed')
     elseif t.p then
-      local id, known = place(r, t.l, L, r.all and adjusted(r, t.p) or t.p, e)
+      local id, known = place(r, t.l, L, r.all and is_free(r, (stage_of(r, t.l))) and adjusted(r, t.p) or t.p, e)
       out[#out + 1], out[2] = id, known or out[2]
     else
       lapse(r, t.l, L, 'done', 'agent.lost', 'its agent is not among those that fit any more')

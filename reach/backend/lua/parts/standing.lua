@@ -13,3 +13,9 @@ local function unask(r, L)
   L.qp, L.qa, L.sv, L.lm = nil, nil, nil, nil
   if r.head.op <= 0 then r.head.xa = nil end
 end
+
+-- Nobody needs the bytes any more, but who observes a large broadcast: they stay as long as it might be handed over.
+local function forget_bytes(r)
+  local key = P .. 'env:' .. r.m
+  if r.head.ob then call('PEXPIREAT', key, r.head.ta) else call('DEL', key) end
+end

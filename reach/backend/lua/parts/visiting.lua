@@ -1,4 +1,4 @@
--- What is due of one leg. Answers the next moment, nil when the leg has ended. Needs lanes, lining, giving_back, ticking; `grace_until`, `note`, `answered` from due.
+-- What is due of one leg. Answers the next moment, nil when the leg has ended. Needs lanes, lining, releasing, giving_back, ticking; `grace_until`, `note`, `answered` from due.
 local GAPS = {3000, 6000, 12000}
 
 local function holder_of(r, L)
@@ -71,7 +71,7 @@ local function visit(r, l, L)
       if now < L.q + r.head.ne then return math.min(L.q + r.head.ne, now + LEASE_MS) end
     end
   end
-  if L.st == 'parked' then return ends(r, L) end
+  if L.st == 'parked' or waits(r, l, L) then return ends(r, L) end
   if L.st == 'waiting' and (L.u or 0) > now then return L.u end
   if not may_ask then return rearm(L) end
   note(r, l, L, 'again', '')
