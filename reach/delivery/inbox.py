@@ -157,7 +157,8 @@ class Inbox:
         with self._lock:
             # A server that came back without its last second gives anew what goes on here all the while: it is ours again, and runs once.
             fresh = [taken for taken in result.taken if hold_of(taken) not in self._held]
-            self._held.update(dict.fromkeys(map(hold_of, fresh)))
+            # A copy is no work: its entry is gone, and nobody renews or answers it.
+            self._held.update(dict.fromkeys(hold_of(taken) for taken in fresh if not taken.observed))
         if len(fresh) < len(result.taken):
             told = {"agent": self.agent_id, "partition": partition, "count": len(result.taken) - len(fresh)}
             log.info("taken anew, and runs already", extra=told)

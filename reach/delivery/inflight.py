@@ -19,7 +19,9 @@ def bounded(decision: Decision, setting: Callable[[str, int], int], partitions: 
     """The decision with what may be open, as `meta` says now: each partition has its part, rounded up."""
     per_agent = _part(setting("max_inflight_per_agent", 0), partitions)
     if isinstance(decision, Again):
-        return msgspec.structs.replace(decision, plan=_plan(decision.plan, per_agent)) if per_agent else decision
+        others = {number: _plan(plan, per_agent) for number, plan in decision.others.items()}
+        plan = _plan(decision.plan, per_agent)
+        return msgspec.structs.replace(decision, plan=plan, others=others) if per_agent else decision
     if isinstance(decision, Refuse) or all(plan.act == "finish" for plan in decision.plans):
         return decision  # it is open for no moment
     most, mine = (_part(setting(name, 0), partitions) for name in _SETTINGS.values())

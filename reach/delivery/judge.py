@@ -15,6 +15,7 @@ from reach.backend.steps import Again, Answer, Decision, Plan, Record, Refuse, R
 from reach.delivery.answers import addressed, code_answer, kept_answer, refusal
 from reach.delivery.deadlines import moments
 from reach.delivery.retry import MAX_JITTER, MIN_JITTER, retry_of
+from reach.delivery.staging import delayed, held_beside, longest, stages_of
 from reach.envelope import rules
 from reach.envelope.codec import DEFAULT_MAX_BYTES, decode
 from reach.envelope.ledger import Head, Leg, LegState, ends_at_ms
@@ -25,7 +26,7 @@ from reach.routing.decide import Chooser, decide
 from reach.routing.filters import Unfit
 from reach.routing.index import CapabilityIndex
 from reach.routing.message import message_of
-from reach.routing.steps import AT_ONCE, Choice, Delay, Deliver, Finish, Move, Stay, Step
+from reach.routing.steps import AT_ONCE, Choice, Delay, Deliver, Finish, Hold, Move, Observe, Stay, Step
 
 #: An inbox is full at so many entries, unless the policy of the pattern or `max_inbox` in meta says otherwise.
 MAX_INBOX = 10_000
@@ -61,6 +62,7 @@ class Case(msgspec.Struct):
     limited: dict[str, int] = {}  # agents over their rate limit -> in how many ms they may have it
     paid: dict[str, Rate] = {}  # agents whose rate limit has been charged for it
     choice: Choice | None = None
+    others: dict[int, Choice] = {}  # of a held leg of a stage: what is chosen for the others that are held there
     decision: Decision | None = None
     tries: int = 0
     replies_to: str = ""
@@ -182,6 +184,8 @@ class Judge:
             not_before_ms=envelope.not_before or 0,
             min_confidence=confidence or 0.0,
             line=rules.line_of(envelope),
+            stages=stages_of(choice.stages),
+            goes_on=bool(choice.stages) and policy.on_stage_failed == "continue",
         )
         case.decision = Send(
             entry=case.entry,
@@ -222,14 +226,18 @@ class Judge:
                     record.envelope, max_bytes=max(self._max_bytes, len(record.envelope))
                 )
                 case.choice = self._choose_again(case, envelope, record, leg)
-                raised = self._raised_ms(envelope, case.choice, record.head)
+                held = held_beside(record, _there(case.reference).leg)
+                case.others = {n: self._choose_again(case, envelope, record, other) for n, other in held.items()}
+                raised = self._raised_ms(envelope, longest(case.choice, case.others.values()), record.head)
                 max_inbox = self._by.index.policy(envelope.target.pattern).max_inbox
             except EnvelopeError as error:
                 case.choice = Choice((Finish(error.code, error.message, {"state": leg.state.value}),))
         elif leg.state is not LegState.QUEUED:  # one that is queued and has lost its bytes is judged by `due`
             text = "the bytes of the message are lost"
             case.choice = Choice((Finish("backend.unavailable", text, {"state": leg.state.value}),))
-        case.decision = self._again(case, self._plan(case.choice.steps[0], leg, max_inbox), raised)
+        plan = self._plan(case.choice.steps[0], leg, max_inbox)
+        others = {n: self._plan(each.steps[0], record.legs[n], max_inbox) for n, each in case.others.items()}
+        case.decision = self._again(case, plan, raised, others)
 
     def _raised_ms(self, envelope: Envelope, choice: Choice, head: Head) -> tuple[int, int]:
         """Processing and total, where what the chosen agent declares makes them more than the message has; 0 = as it is."""
@@ -255,6 +263,7 @@ class Judge:
             network_ms=head.network_ms + max(looked_from_ms - start_at_ms, 0),
             replies_to=case.replies_to,
             was_asked=case.was_asked,
+            fanned_out=bool(leg.agent),
         )
         index = self._by.index
         known = index.has_type(envelope.type) or now_ms < index.settling_until_ms
@@ -288,7 +297,8 @@ class Judge:
         if isinstance(decision, Again):
             stays = decision.state is LegState.QUEUED
             plan = Plan("stay") if stays else Plan("delay", agent=self._kept(case), wait_ms=GIVE_UP_MS)
-            case.decision = msgspec.structs.replace(decision, plan=plan, processing_ms=0, total_ms=0)
+            others = {n: delayed(each, GIVE_UP_MS) for n, each in decision.others.items()}
+            case.decision = msgspec.structs.replace(decision, plan=plan, processing_ms=0, total_ms=0, others=others)
         elif isinstance(decision, Send):
             plans = tuple(
                 Plan("delay", agent=plan.agent if decision.head.scope == "all" else "", wait_ms=GIVE_UP_MS)
@@ -305,7 +315,7 @@ class Judge:
         case.decision = Refuse(case.entry, mailbox=mailbox, receipt=receipt)
 
     # ---------------------------------------------------------------- the form of `route`
-    def _again(self, case: Case, plan: Plan, raised: tuple[int, int]) -> Again:
+    def _again(self, case: Case, plan: Plan, raised: tuple[int, int], others: dict[int, Plan]) -> Again:
         reference, leg = _there(case.reference), _there(case.leg)
         return Again(
             entry=case.entry,
@@ -317,19 +327,27 @@ class Judge:
             plan=plan,
             processing_ms=raised[0],
             total_ms=raised[1],
+            others=others,
         )
 
     def _plan(self, step: Step, leg: Leg | None, max_inbox: int | None) -> Plan:
         if isinstance(step, Deliver | Move):
-            most = max_inbox if max_inbox is not None else self._by.index.setting("max_inbox", MAX_INBOX)
+            most = self._most(max_inbox)
             if isinstance(step, Move):
                 return Plan("move", agent=step.agent, max_inbox=most, free=step.free, room=step.room)
             return Plan("deliver", agent=step.agent, max_inbox=most)
         if isinstance(step, Delay):
             return Plan("delay", agent=step.agent, wait_ms=step.wait_ms)
         if isinstance(step, Finish):
-            return Plan("finish", answer=_ending(step, leg), dead=step.dead)
+            return Plan("finish", agent=step.agent, answer=_ending(step, leg), dead=step.dead)
+        if isinstance(step, Hold):
+            return Plan("hold", agent=step.agent)
+        if isinstance(step, Observe):
+            return Plan("observe", agent=step.agent, max_inbox=self._most(max_inbox))
         return Plan("stay")
+
+    def _most(self, max_inbox: int | None) -> int:
+        return max_inbox if max_inbox is not None else self._by.index.setting("max_inbox", MAX_INBOX)
 
     def _members(self, envelope: Envelope) -> str:
         told = {

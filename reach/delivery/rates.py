@@ -4,10 +4,10 @@ A hand-over that then came to nothing (its inbox was full or gone, another route
 between has paid for nothing, and the bucket fills again.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from reach.backend.port import Backend
-from reach.backend.steps import Again, RouteResult, Send
+from reach.backend.steps import Again, Plan, RouteResult, Send
 from reach.clock import Clock
 from reach.delivery.judge import Case
 from reach.delivery.turns import Turns
@@ -93,12 +93,14 @@ def _tokens(case: Case) -> int:
 
 
 def _handed_to(case: Case) -> list[str]:
+    return [plan.agent for plan in _plans(case) if plan.act in HANDS_OVER]
+
+
+def _plans(case: Case) -> Sequence[Plan]:
     decision = case.decision
     if isinstance(decision, Send):
-        return [plan.agent for plan in decision.plans if plan.act in HANDS_OVER]
-    if isinstance(decision, Again) and decision.plan.act in HANDS_OVER:
-        return [decision.plan.agent]
-    return []
+        return decision.plans
+    return (decision.plan, *decision.others.values()) if isinstance(decision, Again) else ()
 
 
 def _message(case: Case) -> str:
@@ -109,9 +111,7 @@ def _message(case: Case) -> str:
 
 def _waits_for(case: Case) -> set[str]:
     """The agents at whose limits it waits: a leg of a broadcast at that of its own, any other at the one that comes first."""
-    decision = case.decision
-    plans = decision.plans if isinstance(decision, Send) else [decision.plan] if isinstance(decision, Again) else []
-    waiting = [plan.agent for plan in plans if plan.act == "delay"]
+    waiting = [plan.agent for plan in _plans(case) if plan.act == "delay"]
     named = {agent for agent in waiting if agent in case.limited}
     if len(named) == len(waiting) or not case.limited:
         return named

@@ -13,7 +13,8 @@ def ended(send: Send, answer: Answer, *, dead: bool = False) -> Send:
     """The decision that ends every leg at once. It opens nothing, so it needs no room. `dead`: and keeps it as a dead letter."""
     wide = send.head.scope == "all"
     plans = tuple(Plan("finish", agent=plan.agent if wide else "", answer=answer, dead=dead) for plan in send.plans)
-    return msgspec.structs.replace(send, plans=plans, max_open=0, max_open_sender=0)
+    head = msgspec.structs.replace(send.head, stages=())  # all end by this, and none by another one
+    return msgspec.structs.replace(send, head=head, plans=plans, max_open=0, max_open_sender=0)
 
 
 def burials(case: Case, reason: str, *, at_ms: int, durability: str) -> tuple[Send | Refuse, ...]:

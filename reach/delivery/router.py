@@ -364,13 +364,10 @@ class Router:
 
 def soonest_ms(decision: Decision | None) -> int:
     """In how many ms the earliest thing is due that a decision has set up; a second or more: nobody needs to be told."""
-    if isinstance(decision, Send):
-        head = decision.head
-        waits = [plan.wait_ms for plan in decision.plans if plan.act == "delay"]
-        return min(head.ttl_ms, head.network_ms, head.total_ms, *waits)
-    if isinstance(decision, Again) and decision.plan.act == "delay":
-        return decision.plan.wait_ms
-    return SOON_MS
+    waits = [plan.wait_ms for plan in _plans(decision) if plan.act == "delay"]
+    if not isinstance(decision, Send):
+        return min(waits, default=SOON_MS)
+    return min(decision.head.ttl_ms, decision.head.network_ms, decision.head.total_ms, *waits)
 
 
 def _of_unknown_type(case: Case) -> bool:
@@ -389,4 +386,4 @@ def _note_unfit(case: Case, result: RouteResult) -> None:
 def _plans(decision: Decision | None) -> Sequence[Plan]:
     if isinstance(decision, Send):
         return decision.plans
-    return (decision.plan,) if isinstance(decision, Again) else ()
+    return (decision.plan, *decision.others.values()) if isinstance(decision, Again) else ()

@@ -8,7 +8,7 @@ from reach.backend.steps import Again, DueEvent, Record, Refuse, RouteResult, Se
 from reach.delivery.judge import Case, Reference
 from reach.delivery.retry import code_of
 from reach.envelope.ledger import Leg, LegState
-from reach.routing.steps import Choice, Delay, Finish, Why
+from reach.routing.steps import Choice, Delay, Finish, Observe, Why
 from reach.tracing.hops import HopRecorder, Point, Told
 
 _REJECTED = {"conflict": "envelope.id_conflict", "overloaded": "overloaded"}
@@ -131,12 +131,13 @@ class Trail:
         self._matched(case, choice, mark, decided_us)
         for leg, step in enumerate(choice.steps):
             hand = result.hands[leg] if leg < len(result.hands) else ""
-            if hand:
+            if hand and not isinstance(step, Observe):
                 self._add(case, "route.sent", leg=leg, attempt=1, agent=send.plans[leg].agent, mark=mark)
             elif isinstance(step, Finish):
                 self._ended(case, step, leg, 0, step.code)
 
     def _decided(self, case: Case, again: Again, result: RouteResult, mark: int, decided_us: int) -> None:
+        self._stage(case, again, result, mark)
         choice, leg = case.choice, case.leg
         if choice is None or leg is None or again.plan.act == "stay":
             return
@@ -176,6 +177,15 @@ class Trail:
                 code="timeout.network" if moved else "",
                 mark=mark,
             )
+
+    def _stage(self, case: Case, again: Again, result: RouteResult, mark: int) -> None:
+        """The other legs of a stage that has begun with this one."""
+        for (leg, choice), hand in zip(case.others.items(), result.hands[1:], strict=False):
+            step = choice.steps[0]
+            if hand:
+                self._add(case, "route.sent", leg=leg, attempt=1, agent=again.others[leg].agent, mark=mark)
+            elif isinstance(step, Finish):
+                self._ended(case, step, leg, 0, step.code)
 
     def _ended(self, case: Case, step: Finish, leg: int, attempt: int, code: str, why: Why = NO_WHY) -> None:
         """`why`: who was seen, where no record of its own says so."""

@@ -131,6 +131,8 @@ class RoutePolicy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     on_full: Literal["reject", "wait"] | None = None
     zone: Literal["hard", "preferred"] | None = None
     canary: Canary | None = None
+    #: of a broadcast with a process_order: what a stage that has failed does to those behind it; None = stop
+    on_stage_failed: Literal["stop", "continue"] | None = None
     timeouts: Timeouts = Timeouts()
 
     def __post_init__(self) -> None:

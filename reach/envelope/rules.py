@@ -36,6 +36,9 @@ MAX_TIMEOUT_MS = 7 * MAX_TTL_MS
 MAX_ATTEMPTS = 10
 MAX_HEADERS_BYTES = 4096
 MAX_PATTERN = 4096
+#: The record of a message keeps how far each stage is, and every step on a leg writes it.
+MAX_STAGES = 100
+MAX_STAGE_PATTERNS = 1_000
 MAX_ROUND = 1_000_000_000  # Lua writes numbers with 14 digits
 #: A message waits at most so long for its `not_before`, and a clock of another machine may be so far ahead.
 MAX_DELAY_MS = MAX_TIMEOUT_MS
@@ -227,14 +230,24 @@ def _check_target(envelope: Envelope, target: Target) -> None:
         return
     if target.scope != "all":
         _bad(envelope, "process_order", "only with scope all")
+    _check_stages(envelope, stages)
+
+
+def _check_stages(envelope: Envelope, stages: tuple[tuple[str, ...], ...]) -> None:
+    """Each stage is some patterns; which agents are in it shows at the fan-out."""
     if not stages or not all(stages):
         _bad(envelope, "process_order", "empty, or with an empty stage")
-    for pattern in (pattern for stage in stages for pattern in stage):
-        problem = _pattern_problem(pattern)
-        if problem is not None:
-            _refuse(envelope, "target.bad_pattern", problem, field="process_order", pattern=pattern[:128])
-    # Accepted and not acted on, it would run everybody at once while the sender believes in an order.
-    _bad(envelope, "process_order", "this version of reach does not do stages yet")
+    if len(stages) > MAX_STAGES:
+        _bad(envelope, "process_order", f"{len(stages)} stages, at most {MAX_STAGES}")
+    patterns = sum(map(len, stages))
+    if patterns > MAX_STAGE_PATTERNS:
+        _bad(envelope, "process_order", f"{patterns} patterns, at most {MAX_STAGE_PATTERNS}")
+    for number, stage in enumerate(stages):
+        for pattern in stage:
+            problem = _pattern_problem(pattern)
+            if problem is not None:
+                text = pattern[:128]
+                _refuse(envelope, "target.bad_pattern", problem, field="process_order", stage=number, pattern=text)
 
 
 def _check_ids(envelope: Envelope) -> None:

@@ -18,6 +18,7 @@ from reach.routing.message import Message
 from reach.routing.nobody import FIRST_RECHECK_MS, LAST_RECHECK_MS, last_answer, last_look_ms, nobody
 from reach.routing.pattern import Term
 from reach.routing.reasons import ended, why_of
+from reach.routing.staging import staged
 from reach.routing.steps import (
     AT_ONCE,
     Choice,
@@ -94,11 +95,16 @@ def decide(
     fixed = _without_looking(message, leg, now_ms, retry)
     if message.scope == "all" and leg is None and not isinstance(fixed, Finish):
         choice = _fan_out(message, by, view)
-        return choice if fixed is None else _put_off(choice, fixed)
+        choice = choice if fixed is None else _put_off(choice, fixed)
+        if not message.stages or not isinstance(choice.steps[0], Deliver | Delay) or not choice.steps[0].agent:
+            return choice
+        return staged(choice, message, by.index, goes_on=policy.on_stage_failed == "continue")
     if fixed is not None:
         return Choice((fixed,))
     if message.scope == "all" and leg is not None and leg.agent:
         return _same(message, leg, by, view)
+    if message.stages:
+        return _too_late(message, leg, by, view)
     return _one(message, leg, by, view, elsewhere=retry.elsewhere)
 
 
@@ -187,6 +193,15 @@ def _put_off(choice: Choice, until: Delay) -> Choice:
         Delay(until.wait_ms, step.agent) if isinstance(step, Deliver | Delay) else step for step in choice.steps
     )
     return msgspec.structs.replace(choice, steps=steps)
+
+
+def _too_late(message: Message, leg: Leg | None, by: Chooser, view: View) -> Choice:
+    """Legs are fixed at the fan-out, and nobody was there: one agent alone would be no order. A new round has its own."""
+    sifted = sift(by.index.match(message.pattern), message, view, MEANT, preferences=())
+    if not sifted.fits:
+        return nobody(message, leg, sifted, view)
+    text = "who it is for has come only now, and its stages were fixed before: send it again"
+    return ended(Finish("route.no_candidate", text, {"state": leg.state.value if leg is not None else "new"}))
 
 
 def _same(message: Message, leg: Leg, by: Chooser, view: View) -> Choice:

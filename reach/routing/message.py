@@ -18,6 +18,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
         context_tokens: So much room it needs in the context of its agent; 0 = it says nothing.
         hops: The agents it has been through; none of them gets it again.
         last_hops: The last two of them: who asked, and who was asked and sends this.
+        stages: Of a broadcast with an order: who is in each stage; () = all at once.
         replies_to: The sender of the message that it answers, "" = it answers none; a loop back to it is none.
         was_asked: Whoever sends it has had the message that it answers, so that no rule keeps it from that sender.
         start_at_ms: What every timeout counts from: accepted, or not_before where that is later.
@@ -41,6 +42,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     context_tokens: int = 0
     hops: frozenset[str] = frozenset()
     last_hops: tuple[str, ...] = ()
+    stages: tuple[tuple[Pattern, ...], ...] = ()
     replies_to: str = ""
     was_asked: bool = False
     start_at_ms: int
@@ -60,8 +62,13 @@ def message_of(
     network_ms: int,
     replies_to: str = "",
     was_asked: bool = False,
+    fanned_out: bool = False,
 ) -> Message:
-    """The message that an envelope is. Raises EnvelopeError (`target.bad_pattern`)."""
+    """The message that an envelope is. `fanned_out`: its legs have their agents, and no stage is looked for.
+
+    Raises:
+        EnvelopeError: `target.bad_pattern`.
+    """
     return Message(
         pattern=parse(envelope.target.pattern),
         scope=envelope.target.scope,
@@ -78,6 +85,7 @@ def message_of(
         context_tokens=(envelope.needs.context_tokens or 0) if envelope.needs is not None else 0,
         hops=frozenset(envelope.traces.previous_hops),
         last_hops=envelope.traces.previous_hops[-2:],
+        stages=() if fanned_out else tuple(tuple(map(parse, stage)) for stage in envelope.process_order or ()),
         replies_to=replies_to,
         was_asked=was_asked,
         start_at_ms=start_at_ms,

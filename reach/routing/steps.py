@@ -21,8 +21,23 @@ class Delay(msgspec.Struct, frozen=True, tag=True):
     agent: str = ""
 
 
+class Hold(msgspec.Struct, frozen=True, tag=True):
+    """It is this agent's, when the stages before its own are over."""
+
+    agent: str
+
+
+class Observe(msgspec.Struct, frozen=True, tag=True):
+    """Show this agent a copy: it is in no stage, and answers nothing."""
+
+    agent: str
+
+
 class Finish(msgspec.Struct, frozen=True, tag=True):
-    """End the leg with this code. `last`: with the answer that the leg already has. `dead`: keep it as a dead letter as well."""
+    """End the leg with this code. `last`: with the answer that the leg already has. `dead`: keep it as a dead letter as well.
+
+    `agent`: the leg is this agent's (scope all).
+    """
 
     code: str
     message: str
@@ -30,6 +45,7 @@ class Finish(msgspec.Struct, frozen=True, tag=True):
     retry_after_ms: int | None = None
     last: bool = False
     dead: bool = False
+    agent: str = ""
 
 
 class Move(msgspec.Struct, frozen=True, tag=True):
@@ -47,7 +63,7 @@ class Stay(msgspec.Struct, frozen=True, tag=True):
     """Leave it where it is."""
 
 
-Step = Deliver | Delay | Finish | Move | Stay
+Step = Deliver | Delay | Finish | Move | Stay | Hold | Observe
 
 
 class Seen(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -71,12 +87,14 @@ class Why(msgspec.Struct, frozen=True, omit_defaults=True):
 class Choice(msgspec.Struct, frozen=True):
     """The decision: `steps[i]` is for leg i of a first send; one step for an again.
 
-    `max_process_ms`: the longest that a chosen agent declares for this work, 0 = it declares nothing.
+    `max_process_ms`: the longest that a chosen agent declares for this work, 0 = it declares nothing. `stages`: how many legs each
+    stage has; the first legs are those of the first stage.
     """
 
     steps: tuple[Step, ...]
     why: Why = Why()
     max_process_ms: int = 0
+    stages: tuple[int, ...] = ()
 
 
 class Comeback(msgspec.Struct, frozen=True):
