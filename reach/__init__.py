@@ -25,6 +25,7 @@ from reach.sdk.client import Reach
 from reach.sdk.context import Context
 from reach.sdk.gathering import Group
 from reach.sdk.handle import Handle, LegStatus, MessageStatus
+from reach.sdk.observed import Observed
 from reach.sdk.outcome import Reject, Result, Retry
 from reach.sdk.pending import Progress
 from reach.sdk.receipts import Receipt, Receipts
@@ -50,6 +51,7 @@ __all__ = [
     "LegStatus",
     "MessageStatus",
     "NoRoute",
+    "Observed",
     "Overloaded",
     "Progress",
     "Reach",

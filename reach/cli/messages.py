@@ -121,12 +121,24 @@ def request(target: str, body: str | None, redis_url: str, env: str, form: str, 
 @click.option(
     "--scope", type=click.Choice(["one", "all"]), default="one", show_default=True, help="One of those who fit, or all."
 )
-def send(target: str, body: str | None, scope: Any, redis_url: str, env: str, **said: Any) -> None:
+@click.option(
+    "--stage",
+    "stages",
+    multiple=True,
+    metavar="TARGETS",
+    help="With --scope all: who is in the first stage, and once more for each later one; several with a comma between.",
+)
+def send(
+    target: str, body: str | None, scope: Any, stages: tuple[str, ...], redis_url: str, env: str, **said: Any
+) -> None:
     """Send BODY to TARGET and print the message's id. Its acceptance is acknowledged; nobody waits for the end.
 
-    TARGET and BODY as for request.
+    TARGET and BODY as for request. A stage begins when all before it have ended well; who is in none is only shown the message.
     """
-    click.echo(edge.run(_send(redis_url, env, target, read_body(body), scope, options_of(said))))
+    options = options_of(said)
+    if stages:
+        options["process_order"] = [[name.strip() for name in stage.split(",")] for stage in stages]
+    click.echo(edge.run(_send(redis_url, env, target, read_body(body), scope, options)))
 
 
 async def _request(url: str, env: str, target: str, body: object, options: Options) -> Receipt[Any]:

@@ -27,6 +27,7 @@ from reach.sdk.durations import Duration, maybe_ms, to_ms
 from reach.sdk.embedded import shared_place
 from reach.sdk.handlers import Function, Handler, Handlers, read_handler
 from reach.sdk.nobody import complaining, sentence
+from reach.sdk.observed import Observations, Observed
 from reach.sdk.places import Place, RedisPlace
 from reach.sdk.readiness import ReadyCheck
 from reach.sdk.runtime import AgentRun, until_refused_or
@@ -98,6 +99,7 @@ class Agent:
         self._handlers = Handlers()
         self._ready: ReadyCheck | None = None
         self._runs: list[AgentRun] = []
+        self._observations = Observations()
         example, self._name = sender_ids(agent_id)
         self._declared = Registration(
             agent_id=example or agent_id,
@@ -118,6 +120,15 @@ class Agent:
         if problems:
             text = "; ".join(f"{problem.field}: {problem.message}" for problem in problems)
             raise ConfigError(f"agent {agent_id!r}: {text}", details={"problems": [p.field for p in problems]})
+
+    @property
+    def observed(self) -> tuple[Observed, ...]:
+        """Messages to all (`process_order`) in whose order this agent has no part, the oldest first: shown, and answered by nobody.
+
+        The newest 1,000 are kept, and 16 MiB of them, in this process alone. One that was on its way as the process or its connection died
+        is not shown again.
+        """
+        return self._observations()
 
     # ------------------------------------------------------------ handlers
 
@@ -328,6 +339,7 @@ class Agent:
             name=name,
             ready=self._ready,
             peers=self._runs,
+            observations=self._observations,
         )
 
     def _registration(self, own: Registration) -> Registration:

@@ -122,6 +122,7 @@ def check_options(options: Mapping[str, object]) -> None:
         raise ValueError("delay and not_before are two ways to say the same: one is wanted")
     check_budget(options.get("budget"))
     needs_of(options.get("needs"))
+    _check_order(options.get("process_order"))
     on_input = options.get("on_input")
     if on_input is not None and not callable(on_input):
         raise TypeError(f"on_input is {on_input!r:.100}: a function that answers a prompt is wanted")
@@ -133,3 +134,14 @@ def check_options(options: Mapping[str, object]) -> None:
     for name, value in headers.items():
         if not (isinstance(name, str) and isinstance(value, str)):
             raise TypeError(f"headers has {name!r}: {value!r}: both must be str")
+
+
+def _check_order(order: object) -> None:
+    if order is None:
+        return
+    if isinstance(order, str | bytes) or not isinstance(order, Sequence):
+        raise TypeError(
+            f'process_order is {order!r:.100}: a list of stages is wanted, such as [["capability:a"], ["agent_id:b"]]'
+        )
+    for number, stage in enumerate(order):
+        check_texts(f"process_order[{number}]", stage)

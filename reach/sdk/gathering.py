@@ -69,7 +69,8 @@ class Group(Generic[T]):
         finally:
             if cancel is not None:
                 cancel()
-        return Receipts(receipt for _, receipt in sorted(self._receipts.items(), key=lambda item: item[0]))
+        receipts = (receipt for _, receipt in sorted(self._receipts.items(), key=lambda item: item[0]))
+        return Receipts(receipts, self._pendings[0].stages if len(self._pendings) == 1 else ())
 
     async def __aiter__(self) -> AsyncIterator[Receipt[T]]:
         """Each receipt as it comes. Raises as awaiting does."""

@@ -168,4 +168,5 @@ class Handle:
 
 def receipts_of(pending: Pending, returns: Any) -> Receipts[Any]:
     """The receipts in the order of the legs."""
-    return Receipts(receipt_of(record, returns) for _, record in sorted(pending.receipts.items()))
+    receipts = (receipt_of(record, returns) for _, record in sorted(pending.receipts.items()))
+    return Receipts(receipts, pending.stages)

@@ -5,6 +5,7 @@ from reach.backend.port import Backend
 from reach.clock import Clock
 from reach.envelope.rules import check_pattern
 from reach.errors import EnvelopeError
+from reach.sdk.options import Options
 
 KEPT_MS = 1_000
 MAX_NAMES = 1_000
@@ -51,6 +52,14 @@ class Names:
             self._known.clear()
         self._known[name] = (now, is_agent)
         return is_agent
+
+
+async def stages_of(options: Options, names: Names) -> tuple[tuple[str, ...], ...] | None:
+    """The stages of a process_order as patterns. Raises as `pattern_of`."""
+    order = options.get("process_order")
+    if order is None:
+        return None
+    return tuple([tuple([await names.pattern_of(each) for each in stage]) for stage in order])
 
 
 def _is_pattern(text: str) -> bool:

@@ -1,6 +1,6 @@
 """What a send may say, and the envelope that it becomes. Pure."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypedDict
 
 import msgspec
@@ -25,6 +25,9 @@ class Options(TypedDict, total=False):
     nothing, unless it had ended retryable: then it runs anew, as the next round of the same message. correlation_id: the conversation.
     order_key: 1 to 256 printable characters: messages of one order_key and target are handled one at a time, in the order in which they are
     routed; it is part of what a message is, beside `key`. With scope "all" nothing is ordered.
+    process_order: with scope "all", stages one after the other: a list of lists of targets. Who gets the message is `target`'s to say; each
+    agent is in the first stage that names it, and begins when all before have ended well. Where one has not, those behind it end
+    `stage.failed`; who is in no stage is only shown the message (`agent.observed`).
     priority: 1 to 10, 5. max_attempts: one run and so many less one retries, 6. headers: text to text, carried untouched.
     min_confidence: 0 to 1: an answer that is less sure is kept, and one other agent is asked; the better of the two ends it, with
     `receipt.partial` where even that is less sure. needs: `{"context_tokens": ..., "tier": ...}`: what its agent must have left in its
@@ -47,6 +50,7 @@ class Options(TypedDict, total=False):
     key: str | None
     correlation_id: str | None
     order_key: str | None
+    process_order: Sequence[Sequence[str]] | None
     priority: int
     max_attempts: int
     headers: Mapping[str, str] | None
@@ -120,8 +124,9 @@ def compose(
     not_before: int | None = None,
     traceparent: str | None = None,
     parent: Parent | None = None,
+    stages: tuple[tuple[str, ...], ...] | None = None,
 ) -> Envelope:
-    """The envelope of one send. `traceparent`: of the calling program, used where there is no parent.
+    """The envelope of one send. `traceparent`: of the calling program, used where there is no parent. `stages`: as patterns.
 
     Raises:
         BodyError: The body cannot be written as JSON.
@@ -139,6 +144,7 @@ def compose(
         target=Target(pattern=pattern, scope=scope),
         correlation_id=options.get("correlation_id"),
         order_key=options.get("order_key"),
+        process_order=stages,
         priority=options.get("priority", 5),
         payload=Payload(schema=schema) if body is None else Payload(schema=schema, body=encode_body(body)),
         reply_to=reply_to,

@@ -9,7 +9,9 @@ import msgspec
 
 from reach.backend.steps import Record
 from reach.clock import Cancel, Clock
+from reach.envelope.ledger import LegState
 from reach.envelope.receipt import Notice, ReceiptRecord, Status
+from reach.envelope.rules import MAX_STAGES
 from reach.errors import EnvelopeError
 
 MAX_NOTICES = 256
@@ -106,6 +108,7 @@ class Pending:
         self.receipts: dict[int, ReceiptRecord] = {}
         self.legs = 0 if broadcast else 1  # how many there are; 0: not known yet
         self.agents: dict[int, str] = {}
+        self.stages: tuple[int, ...] = ()  # of a process_order: how many legs each has, in the order of the legs
         self.notices: deque[Notice] = deque(maxlen=MAX_NOTICES)
         self.noticed = 0  # how many notices there were: a reader of `notices` finds its place by it
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -133,8 +136,12 @@ class Pending:
             self.round = round_
             self.receipts = {leg: r for leg, r in self.receipts.items() if r.round >= round_}
         if self.broadcast and isinstance(legs, list):
-            self.legs = len(legs)
-            self.agents = {row["leg"]: row.get("agent") or "" for row in legs if isinstance(row, dict) and "leg" in row}
+            rows = [row for row in legs if isinstance(row, dict) and "leg" in row and row.get("observed") is not True]
+            self.legs = len(rows)
+            self.agents = {row["leg"]: row.get("agent") or "" for row in rows}
+            if isinstance(count := fields.get("stages"), int):
+                stages = [row.get("stage") for row in rows]
+                self.stages = tuple(stages.count(number) for number in range(min(count, MAX_STAGES)))
             self._finish_if_whole()
         elif self.broadcast and isinstance(legs, int):
             self.legs = legs
@@ -158,7 +165,8 @@ class Pending:
         if record.head.sender != self.sender:
             return  # somebody else's message: ours was or will be answered as a conflict
         if self.broadcast and not self.legs:
-            self.legs = record.head.legs
+            self.legs = record.head.legs - sum(leg.state is LegState.OBSERVED for leg in record.legs.values())
+            self.stages = tuple(stage.count for stage in record.head.stages)
         if record.head.round >= self.round:
             self.routed = True
             self._tell()

@@ -1,6 +1,7 @@
 """What a caller gets: one receipt, or one per leg."""
 
 from collections.abc import Iterable, Sequence
+from itertools import accumulate, pairwise
 from typing import Any, Generic, Self, TypeVar, overload
 
 import msgspec
@@ -78,10 +79,12 @@ class Receipt(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
 class Receipts(Sequence[Receipt[T]]):
     """The receipts of a message with scope all, one per leg, in the order of the legs."""
 
-    __slots__ = ("_receipts",)
+    __slots__ = ("_receipts", "_sizes")
 
-    def __init__(self, receipts: Iterable[Receipt[T]]) -> None:
+    def __init__(self, receipts: Iterable[Receipt[T]], sizes: Iterable[int] = ()) -> None:
+        """`sizes`: how many legs each stage of a process_order has."""
         self._receipts = tuple(receipts)
+        self._sizes = tuple(sizes)
 
     @overload
     def __getitem__(self, index: int) -> Receipt[T]: ...
@@ -100,6 +103,14 @@ class Receipts(Sequence[Receipt[T]]):
     def ok(self) -> bool:
         """Whether every leg ended well."""
         return all(receipt.ok for receipt in self._receipts)
+
+    @property
+    def stages(self) -> tuple[tuple[Receipt[T], ...], ...]:
+        """The receipts stage by stage, where the message had a `process_order`, and it is known how many were in each; else empty."""
+        if not self._sizes or sum(self._sizes) != len(self._receipts):
+            return ()
+        ends = tuple(accumulate(self._sizes, initial=0))
+        return tuple(self._receipts[start:end] for start, end in pairwise(ends))
 
     @property
     def outputs(self) -> list[T | None]:

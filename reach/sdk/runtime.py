@@ -18,6 +18,7 @@ from reach.log import event_log
 from reach.sdk.client import Reach
 from reach.sdk.handlers import Handlers
 from reach.sdk.membership import Membership
+from reach.sdk.observed import Observations
 from reach.sdk.places import Place
 from reach.sdk.readiness import Condition, Readiness, ReadyCheck
 from reach.sdk.runs import Runs
@@ -43,11 +44,13 @@ class AgentRun:
         name: str | None,
         ready: ReadyCheck | None,
         peers: "list[AgentRun]",
+        observations: Observations,
     ) -> None:
         """`registration` says all but the number of partitions, which the backend knows. `name`: of all replicas.
 
-        `peers`: it stands in that list while it runs.
+        `peers`: it stands in that list while it runs. `observations`: where it keeps what it is only shown.
         """
+        self.observations = observations
         self._peers = peers
         self.place = place
         self.registration = registration
@@ -311,7 +314,9 @@ class Taking:
         async with self._under_way:
             taken = await run.inbox.take(free)
             for one in taken:
-                if run.condition.draining:
+                if one.observed:
+                    run.observations.add(one)
+                elif run.condition.draining:
                     run.runs.hand_back(one)
                 else:
                     run.runs.start(one)

@@ -15,7 +15,7 @@ from reach.sdk.declared import check_options, check_scope, check_text
 from reach.sdk.exchange import Exchange
 from reach.sdk.gathering import Group, check_wanted, targets_of
 from reach.sdk.handle import Handle, receipts_of
-from reach.sdk.names import Names
+from reach.sdk.names import Names, stages_of
 from reach.sdk.options import Options, Parent, compose, is_later, not_before_ms, total_ms_of
 from reach.sdk.pending import Pending
 from reach.sdk.receipts import Receipt, Receipts
@@ -85,7 +85,7 @@ class Sending:
             returns: What the output is read as.
             scope: "one" of the agents that fit, or "all" of them: then a receipt per leg.
             options: type, schema, timeout, ttl, key, correlation_id, order_key, priority, max_attempts,
-                headers, min_confidence, needs, delay, not_before, budget, on_input: see `Options`.
+                headers, min_confidence, needs, delay, not_before, budget, on_input, process_order: see `Options`.
 
         Returns:
             The receipt: also for what was refused, timed out, or could not be sent.
@@ -294,6 +294,7 @@ class Sending:
                 msg_id=pending.msg_id,
                 source=origin.source,
                 pattern=await origin.names.pattern_of(target) if envelope is None else envelope.target.pattern,
+                stages=await stages_of(options, origin.names) if envelope is None else envelope.process_order,
                 scope=scope,
                 body=body,
                 options=options,
