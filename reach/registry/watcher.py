@@ -22,6 +22,8 @@ MAX_PAGES = 100
 #: Beats are asked for from a little before the last answer, so that none falls between two.
 OVERLAP_MS = 200
 MAX_TOLD = 1_000
+#: So many beats are taken in before others have their turn.
+AT_ONCE = 200
 
 log = event_log("reach.registry")
 
@@ -173,7 +175,11 @@ class Watcher:
         return {"changes": len(changes)}
 
     async def _poll(self, since_ms: int) -> int:
-        return self._hear_all(await self._ask(since_ms))
+        beats, taken = await self._ask(since_ms), 0
+        for start in range(0, len(beats), AT_ONCE):
+            taken += self._hear_all(beats[start : start + AT_ONCE])
+            await asyncio.sleep(0)  # thousands have beaten: messages go on meanwhile
+        return taken
 
     async def _ask(self, since_ms: int) -> list[LastBeat]:
         """The beats since then; and from now on the index knows whose silence counts."""

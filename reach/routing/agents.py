@@ -1,6 +1,7 @@
 """One agent as the router sees it: what it declared, and how each of its instances is."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Literal
 
 import msgspec
@@ -25,6 +26,7 @@ class Instance(msgspec.Struct):
 
     at_ms: int
     beat: Beat
+    data: bytes = b""  # as it came
 
 
 class History(msgspec.Struct, frozen=True):
@@ -81,13 +83,22 @@ class Agent:
         self._passed: dict[tuple[str, int], tuple[int, int]] = {}
         self._last_ms = max((one.at_ms for one in self.instances.values()), default=0)
 
-    def beat(self, instance_id: str, at_ms: int, beat: Beat) -> None:
+    def repeats(self, instance_id: str, at_ms: int, data: bytes) -> bool:
+        """Whether a beat says nothing new, which is then noted: the instance is as it was, and lives."""
+        known = self.instances.get(instance_id)
+        if known is None or known.data != data:
+            return False
+        if at_ms > known.at_ms:
+            known.at_ms, self._last_ms, self._history = at_ms, max(self._last_ms, at_ms), None
+        return True
+
+    def beat(self, instance_id: str, at_ms: int, beat: Beat, data: bytes = b"") -> None:
         """Note a beat; one that is older than what is known changes nothing."""
         known = self.instances.get(instance_id)
         if known is None:
-            self.instances[instance_id] = Instance(at_ms, beat)
+            self.instances[instance_id] = Instance(at_ms, beat, data)
         elif at_ms >= known.at_ms:
-            known.at_ms, known.beat = at_ms, beat
+            known.at_ms, known.beat, known.data = at_ms, beat, data
         else:
             return
         self._history = None
@@ -141,14 +152,9 @@ class Agent:
             if instance.beat.state in WORKING
         )
 
-    def works(self) -> bool:
-        """Whether any of its instances, silent or not, takes work."""
-        return any(instance.beat.state in WORKING for instance in self.instances.values())
-
-    def is_new(self) -> bool:
-        """Whether none of those has answered anything yet."""
-        working = [one.beat for one in self.instances.values() if one.beat.state in WORKING]
-        return all(beat.success_rate is None and beat.avg_response_ms is None for beat in working)
+    def working(self) -> list[Beat]:
+        """What those of its instances say, silent or not, that take work."""
+        return [one.beat for one in self.instances.values() if one.beat.state in WORKING]
 
     def history(self, since_ms: int) -> History:
         """How it does, as its instances have last told. The same until the next beat, or until one of those has become silent."""
@@ -209,7 +215,8 @@ def _mean(known: list[float]) -> float | None:
     return sum(known) / len(known) if known else None
 
 
-def _merge(accepts: tuple[Accept, ...]) -> dict[str, frozenset[str] | None]:
+@lru_cache(maxsize=1_024)  # most declare the same
+def _merge(accepts: tuple[Accept, ...]) -> Mapping[str, frozenset[str] | None]:
     """Type -> the schemas that are taken; None means any."""
     merged: dict[str, frozenset[str] | None] = {}
     for accept in accepts:

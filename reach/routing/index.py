@@ -223,12 +223,14 @@ class CapabilityIndex:
     def beat(self, agent_id: str, instance_id: str, at_ms: int, data: bytes) -> bool:
         """Take one instance's beat. False: no such agent (yet), or no beat that can be read."""
         agent = self.agents.get(agent_id)
-        read = self._read(records.read_beat, data, f"{agent_id}/{instance_id}") if agent is not None else None
-        if agent is None or read is None:
+        if agent is None or agent.repeats(instance_id, at_ms, data):
+            return agent is not None
+        read = self._read(records.read_beat, data, f"{agent_id}/{instance_id}")
+        if read is None:
             return False
         if read[1]:
             self._complain(f"{agent_id}/{instance_id}", read[1])
-        agent.beat(instance_id, at_ms, read[0])
+        agent.beat(instance_id, at_ms, read[0], data)
         self._pools.hear(agent)
         return True
 
@@ -244,6 +246,8 @@ class CapabilityIndex:
         if self.floor_ms:
             before_ms = min(before_ms, self.floor_ms)
         for agent in self.agents.values():
+            if len(agent.instances) < 2 and agent.last_beat_ms() >= before_ms:
+                continue
             silent = [key for key, instance in agent.instances.items() if instance.at_ms < before_ms]
             if silent:
                 agent.forget(*silent)

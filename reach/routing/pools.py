@@ -101,11 +101,13 @@ class Pool:
 
     def _bucket_of(self, agent: Agent) -> Bucket | None:
         """None: it weighs nothing, or none of its instances takes work."""
-        if not agent.works():
-            return None
+        working = agent.working()
         own = self.weights.get(agent.agent_id, agent.declared.weight)
-        most = (min(own, MAX_AMOUNT) if own > 0 else 0.0) * self.weighing.most(agent)
-        return (agent.is_new(), frexp(most)[1]) if most > 0 else None
+        if not working or not own > 0:
+            return None
+        most = min(own, MAX_AMOUNT) * self.weighing.most(working)
+        is_new = all(beat.success_rate is None and beat.avg_response_ms is None for beat in working)
+        return is_new, frexp(most)[1]
 
     def _lift(self, agent_id: str) -> None:
         """Out of its bucket; the last one there takes its place."""

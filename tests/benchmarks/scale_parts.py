@@ -12,6 +12,8 @@ from reach.backend import open_backend
 from reach.registry.registrar import Registrar
 from reach.registry.watcher import Watcher
 from reach.routing.index import CapabilityIndex
+from reach.routing.pattern import parse
+from reach.routing.strategies import WEIGHINGS
 from tests.benchmarks import scale_fleet
 
 PACE_S = 0.02
@@ -25,7 +27,7 @@ def beat(url: str, a_second: int) -> None:
     while True:
         time.sleep(PACE_S)
         due = int((time.monotonic() - began) * a_second)
-        beater.all([agents[number % len(agents)] for number in range(done, due)], done // len(agents))
+        beater.all([agents[number % len(agents)] for number in range(done, due)], 1 + done // len(agents))
         done = due
 
 
@@ -35,6 +37,12 @@ async def watch(url: str, index: CapabilityIndex) -> None:
     await backend.open()
     watcher = Watcher(backend, index)
     await watcher.run_once()
+    for pattern in (
+        "capability:shared.10000",
+        "capability:shared.100",
+        "group:group-1",
+    ):  # what it draws from follows the beats too
+        index.pool(parse(pattern), "score", WEIGHINGS["score"])
     print("ready", flush=True)
     while True:
         await watcher.run_once()

@@ -10,7 +10,8 @@ from statistics import median
 
 import msgspec
 
-from reach.routing.agents import BUSY_SHARE, WORKING, Agent, History
+from reach.envelope.registration import Beat
+from reach.routing.agents import BUSY_SHARE, Agent, History
 from reach.routing.filters import View
 from reach.routing.message import Message
 from reach.routing.strategies.port import Memory, Picked
@@ -74,15 +75,13 @@ def _as_usual(one: History, usual: Usual) -> History:
 
 
 # ---------------------------------------------------------------- one of many, by itself
-def _most(agent: Agent) -> float:
+def _most(working: Sequence[Beat]) -> float:
     """When nothing is with it: of several instances the best one may be all that is left."""
     share, success, least_ms = BUSY_SHARE, 0.0, math.inf
-    for instance in agent.instances.values():
-        beat = instance.beat
-        if beat.state in WORKING:
-            share = share if beat.state == "busy" else 1.0
-            success = max(success, 1.0 if beat.success_rate is None else beat.success_rate)
-            least_ms = min(least_ms, 0.0 if beat.avg_response_ms is None else max(beat.avg_response_ms, 0.0))
+    for beat in working:
+        share = share if beat.state == "busy" else 1.0
+        success = max(success, 1.0 if beat.success_rate is None else beat.success_rate)
+        least_ms = min(least_ms, 0.0 if beat.avg_response_ms is None else max(beat.avg_response_ms, 0.0))
     return share * max(success / (1 + least_ms / 1000), FLOOR)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 from random import Random
 
-from reach.envelope.registration import MAX_AMOUNT
+from reach.envelope.registration import MAX_AMOUNT, Beat
 from reach.routing.agents import BUSY_SHARE, Agent
 from reach.routing.filters import View
 from reach.routing.message import Message
@@ -44,8 +44,8 @@ def declared_weight(agent: Agent, view: View) -> float:
 
 
 # ---------------------------------------------------------------- one of many, by itself
-def _most(agent: Agent) -> float:
-    return 1.0 if any(one.beat.state == "ready" for one in agent.instances.values()) else BUSY_SHARE
+def _most(working: Sequence[Beat]) -> float:
+    return 1.0 if any(beat.state == "ready" for beat in working) else BUSY_SHARE
 
 
 def _now(agent: Agent, view: View, _: Memory, __: Usual) -> Weight:

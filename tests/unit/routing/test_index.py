@@ -250,3 +250,16 @@ def test_accepts_of_one_type_are_put_together() -> None:
     accepts = ({"type": "t", "schemas": ["a.v1"]}, {"type": "t", "schemas": ["b.v1"]}, {"type": "u"})
     index.apply("agent", "a", stored("a", "x", accepts=(*accepts, {"type": "u", "schemas": ["c.v1"]})))
     assert index.agents["a"].accepts == {"t": frozenset({"a.v1", "b.v1"}), "u": None}
+
+
+def test_a_beat_that_says_nothing_new_is_a_sign_of_life_all_the_same(index: CapabilityIndex) -> None:
+    told = b'{"state":"busy","load":50}'
+    assert index.beat("a", "a.1", NOW + 1, told)
+    before = index.agents["a"].instances["a.1"].beat
+    assert index.agents["a"].history(NOW).at_ms == NOW + 1
+    assert index.beat("a", "a.1", NOW + 9, told)
+    assert index.beat("a", "a.1", NOW + 5, told), "an older one changes nothing"
+    assert index.agents["a"].instances["a.1"].beat is before, "it was not even read"
+    assert index.agents["a"].last_beat_ms() == index.agents["a"].history(NOW).at_ms == NOW + 9
+    assert index.agents["a"].state(NOW + 9) == "busy"
+    assert not index.beat("nobody", "x", NOW, told)
