@@ -282,13 +282,13 @@ class TestReach(Sending):
             calls = self._calls
             await asyncio.sleep(0)
             quiet = quiet + 1 if self._calls == calls else 0
-            if quiet == QUIET_TURNS and any(run.runs.threads for run in self._runs):
+            if quiet == QUIET_TURNS and any(run.threads for run in self._runs):
                 await self._threads_ended()
                 quiet = 0
 
     async def _threads_ended(self) -> None:
         await wait_until(
-            lambda: not any(run.runs.threads for run in self._runs), THREAD_WAIT_S, "the end of handlers in threads"
+            lambda: not any(run.threads for run in self._runs), THREAD_WAIT_S, "the end of handlers in threads"
         )
 
     # ------------------------------------------------------------ agents and router

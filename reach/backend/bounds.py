@@ -1,11 +1,12 @@
 """How much is kept of what only piles up, and the fields of `meta` that change it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import msgspec
 
 from reach import ids
+from reach.envelope import networks
 from reach.errors import IngressFull
 
 #: Entries of a mailbox. Its reader trims what it has read every 2 s; this bounds what one that does not read can pile up.
@@ -76,6 +77,23 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("events_age_ms", DAY_MS, "hop records older than this go"),
     Setting("max_dead", 10_000, "so many dead letters are kept in a partition"),
     Setting("dead_age_ms", 7 * DAY_MS, "dead letters older than this go"),
+)
+
+
+class TextSetting(NamedTuple):
+    """A field of `meta` that is no number. `problem`: what is wrong with a text, None: nothing. Absent: nothing is asked."""
+
+    name: str
+    what: str
+    problem: Callable[[str], str | None]
+
+
+TEXT_SETTINGS: tuple[TextSetting, ...] = (
+    TextSetting(
+        "networks",
+        "from where agents may register, such as `10.0.0.0/8,::1/128,unix`; a list that cannot be read lets in nobody",
+        networks.problem_of,
+    ),
 )
 _DEFAULTS = {setting.name: setting.default for setting in SETTINGS}
 

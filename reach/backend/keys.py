@@ -6,7 +6,7 @@ that every change of its state can be one script. `{E}` is `{<env>}`: who exists
 
 from typing import Literal, NamedTuple
 
-from reach.backend.bounds import SETTINGS
+from reach.backend.bounds import SETTINGS, TEXT_SETTINGS
 
 RedisType = Literal["stream", "string", "hash", "zset", "list", "set"]
 
@@ -242,10 +242,11 @@ def markdown() -> str:
         "## Fields of `meta`",
         "",
         "Settings of the whole env, set by an admin with `set_meta`. Routers see a change at once, the bounds of `events` and `dead` are",
-        "read every minute. A field that is absent, or holds no whole number, has its default.",
+        "read every minute. A field that is absent, or holds no whole number where one is wanted, has its default.",
         "",
         "| field | default | what |",
         "|---|---|---|",
     ]
     lines += [f"| `{setting.name}` | `{setting.default}` | {setting.what} |" for setting in SETTINGS]
+    lines += [f"| `{setting.name}` | - | {setting.what} |" for setting in TEXT_SETTINGS]
     return "\n".join(lines) + "\n"

@@ -46,6 +46,17 @@ class RegistryPort(Protocol):
         """`registered`, and the last beat of each instance (instance_id -> ms). Looks through the beats of all agents."""
         ...
 
+    async def instances(self, agent_id: str) -> list[LastBeat]:
+        """The last beat of each instance of one agent; b"{}" where one has not said how it is. Looks through all beats. Read only."""
+        ...
+
+    async def peers(self, entries: Sequence[bytes]) -> list[list[str]] | None:
+        """For each entry of `control` the addresses of the connections that vouch for it (docs/registration.md). Read only.
+
+        None: this backend has no connections, and everybody is inside.
+        """
+        ...
+
     async def beat(self, agent_id: str, instance_id: str, beat: bytes) -> BeatResult:
         """Score = TIME. A change of `state` is also told through `changes`.
 

@@ -73,7 +73,10 @@ DEFAULT_ACCEPTS = (Accept(type="request"), Accept(type="event"))
 
 
 class Registration(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What an instance declares about its agent. `partitions` is P as the agent knows it."""
+    """What an instance declares about its agent. `partitions` is P as the agent knows it.
+
+    `declares`: a label of this declaration, the same in its beats; instances of one label have agreed (docs/registration.md).
+    """
 
     agent_id: str
     instance_id: str
@@ -93,6 +96,7 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     endpoint: str | None = None
     adapter: str | None = None
     token: str | None = None
+    declares: str | None = None
 
 
 class Beat(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -110,6 +114,7 @@ class Beat(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     context_left: Int64 | None = None
     epoch: Int64 | None = None
     partitions: Int64 | None = None
+    declares: str | None = None
 
 
 class Canary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -209,7 +214,7 @@ def _identity(registration: Registration) -> Iterator[_Finding]:
     yield "accepts", len(registration.accepts) > MAX_CAPABILITIES, f"more than {MAX_CAPABILITIES}"
     for at, group in enumerate(registration.groups[:MAX_GROUPS]):
         yield f"groups[{at}]", not ids.is_name(group), "not a name"
-    for field, longest in (("endpoint", 2048), ("adapter", 128), ("token", 4096)):
+    for field, longest in (("endpoint", 2048), ("adapter", 128), ("token", 4096), ("declares", 128)):
         text = getattr(registration, field)
         yield field, text is not None and not 0 < len(text) <= longest, f"not 1 to {longest} characters"
 

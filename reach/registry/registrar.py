@@ -1,7 +1,7 @@
 """Reads `control`: registrations, changes of capabilities, farewells, and cancels of those who have no scripts. Answers each."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Any
 
 import msgspec
@@ -11,10 +11,9 @@ from reach.backend import Backend
 from reach.backend.steps import Record
 from reach.envelope import records
 from reach.envelope.message import Source
-from reach.envelope.receipt import Notice, NoticeKind
-from reach.envelope.registration import Beat, ControlEntry, Registration, StoredRegistration
+from reach.envelope.receipt import Notice
+from reach.envelope.registration import ControlEntry
 from reach.envelope.rules import (
-    BUILT_IN_TYPES,
     DEFAULT_TOTAL_MS,
     MAX_ROUND,
     MAX_TIMEOUT_MS,
@@ -24,34 +23,25 @@ from reach.envelope.rules import (
 from reach.errors import BackendError, ReachError, RecordError, RegistrationRefused
 from reach.log import PacedLog, event_log
 from reach.registry.admission import OPEN, Admission
-from reach.registry.declared_schemas import keep, take_out
-from reach.registry.removing import open_inboxes, remove_agent
-from reach.routing.agents import SUSPECT_MS
+from reach.registry.changes import asked_of
+from reach.registry.declaring import Declaring
+from reach.registry.removing import remove_agent
+from reach.registry.whereabouts import Whereabouts
 from reach.service import Report, Wait
 
 log = event_log("reach.registry")
 
 BLOCK_MS = 1_000
-BEAT_MS = 5_000
-#: Two registrars that write one agent at once: the slower one reads again, so often.
-MAX_TRIES = 8
-#: Of an instance that has not said yet how it is.
-_FIRST_BEAT = records.encode_beat(Beat())
 #: So much of somebody else's text goes into a line of the log.
 MAX_TOLD = 300
-#: What may differ between the instances of one agent.
-OF_THE_INSTANCE = frozenset({"instance_id", "node_id", "partitions", "token"})
+
+
+_Where = Callable[[], Awaitable[Sequence[str] | None]]
 
 
 class _Named(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     agent_id: str
     instance_id: str
-
-
-class _Capabilities(_Named, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    capabilities: msgspec.Raw
-    accepts: msgspec.Raw = msgspec.Raw()
-    token: msgspec.Raw = msgspec.Raw()
 
 
 class _Leave(_Named, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -90,6 +80,7 @@ class Registrar:
         self._admission = admission
         self._worker = worker
         self._log = PacedLog(log)
+        self._declaring = Declaring(backend, admission, self._log)
         self._wait = Wait()
         self._in_hand = ""  # the entry that is being handled; if it brings the run down, it is given up
 
@@ -104,6 +95,7 @@ class Registrar:
         entries = await self._wait.on(self._backend.read_control(self._worker, BLOCK_MS))
         if entries is None:  # cut short: what was read in that moment is pending to this worker
             entries = await self._backend.read_control(self._worker, 0)
+        page = Whereabouts(self._backend, [data for _, data in entries])
         for entry_id, data in entries:
             if entry_id == culprit:  # it brought the last run down, and would stop all others for ever
                 self._log.error("given up", of=entry_id, entry=entry_id)
@@ -112,7 +104,7 @@ class Registrar:
                 continue
             self._in_hand = entry_id
             try:
-                mailbox, notice = await self._answer(data)
+                mailbox, notice = await self._answer(data, page)
                 _tell_who_starts_agents(self._log, entry_id, data, mailbox, notice)
                 await self._backend.finish_control(entry_id, mailbox, records.encode_notice(notice))
             except (BackendError, asyncio.CancelledError):
@@ -122,14 +114,14 @@ class Registrar:
             counts[notice.notice] = counts.get(notice.notice, 0) + 1
         return counts
 
-    async def _answer(self, data: bytes) -> tuple[str, Notice]:
+    async def _answer(self, data: bytes, page: Whereabouts) -> tuple[str, Notice]:
         try:
             entry = records.decode_control(data)
         except RecordError as error:
             code = "registration.malformed"
             return _reply_to(data), Notice("refused", "", {"op": None, "code": code, "message": error.message})
         try:
-            notice = await self._handle(entry)
+            notice = await self._handle(entry, lambda: page.of(data))
         except (RecordError, RegistrationRefused) as error:
             notice = _refused(entry, error)
         except BackendError as error:
@@ -139,82 +131,16 @@ class Registrar:
         mailbox = entry.reply_to or ""
         return mailbox if ids.is_name(mailbox) else "", notice
 
-    async def _handle(self, entry: ControlEntry) -> Notice:
+    async def _handle(self, entry: ControlEntry, where: _Where) -> Notice:
+        if entry.op != "cancel":  # which only its sender may ask for, from wherever
+            await self._admission.check_place(where)
         if entry.op == "register":
-            return await self._register(records.read_registration(entry.fields, env=self._backend.env))
+            return await self._declaring.register(entry.fields)
         if entry.op == "capabilities":
-            return await self._change(records.control_fields(entry, _Capabilities))
+            return await self._declaring.change(asked_of(entry))
         if entry.op == "leave":
             return await self._leave(records.control_fields(entry, _Leave))
         return await self._cancel(records.control_fields(entry, _Cancel))
-
-    # ---------------------------------------------------------------- register
-    async def _register(self, wanted: Registration, kind: NoticeKind = "registered") -> Notice:
-        """Write it, unless another declaration of this agent is alive; its inboxes are open before anybody learns of it."""
-        await self._admission.check(wanted, self._backend.now_ms)
-        types = sorted({accept.type for accept in wanted.accepts} - BUILT_IN_TYPES)
-        wanted, schemas = take_out(wanted)
-        stored_form = records.encode_registration(msgspec.structs.replace(wanted, token=None))
-        for _ in range(MAX_TRIES):
-            # One lookup: when a fleet starts, nobody may look through the beats of all the others.
-            stored = await self._backend.registered(wanted.agent_id)
-            await self._refuse_conflict(wanted, stored)
-            await keep(self._backend, schemas, wanted.agent_id)
-            await open_inboxes(self._backend, wanted.agent_id)
-            done = await self._backend.register(
-                wanted.agent_id, stored_form, wanted.instance_id, _FIRST_BEAT, stored, types
-            )
-            if done.ok:
-                return Notice(
-                    kind,
-                    "",
-                    {
-                        "op": "register" if kind == "registered" else "capabilities",
-                        "agent_id": wanted.agent_id,
-                        "instance_id": wanted.instance_id,
-                        "env": self._backend.env,
-                        "partitions": self._backend.partitions,
-                        "version": done.version,
-                        "beat_ms": BEAT_MS,
-                    },
-                )
-        text = f"the registration of {wanted.agent_id} was changed by others {MAX_TRIES} times; register again"
-        raise RegistrationRefused(text, code="backend.unavailable")
-
-    async def _refuse_conflict(self, wanted: Registration, stored: bytes | None) -> None:
-        known = _stored(stored, self._log)
-        if known is None or _declaration(known) == _declaration(wanted):
-            return
-        _, beats = await self._backend.registration(wanted.agent_id)
-        now_ms = await self._backend.now_ms()
-        others = sorted(
-            instance_id
-            for instance_id, at_ms in beats.items()
-            if instance_id != wanted.instance_id and now_ms - at_ms < SUSPECT_MS
-        )
-        if others:
-            differ = sorted(name for name, value in _declaration(known).items() if _declaration(wanted)[name] != value)
-            raise RegistrationRefused(
-                f"{wanted.agent_id} is alive with another declaration ({', '.join(differ)})",
-                code="registration.conflict",
-                details={"differ": differ, "instances": others[:20]},
-            )
-
-    async def _change(self, asked: _Capabilities) -> Notice:
-        """Declare other capabilities for an agent that is registered."""
-        stored = await self._backend.registered(asked.agent_id) if ids.is_name(asked.agent_id) else None
-        known = _stored(stored, self._log)
-        if known is None:
-            raise RegistrationRefused(f"{asked.agent_id[:128]} is not registered", code="registration.unknown_agent")
-        fields = msgspec.json.decode(records.encode_registration(known), type=dict[str, msgspec.Raw])
-        fields.pop("v", None)
-        fields["instance_id"] = msgspec.Raw(msgspec.json.encode(asked.instance_id))
-        fields["capabilities"] = asked.capabilities
-        if bytes(asked.accepts):
-            fields["accepts"] = asked.accepts
-        if bytes(asked.token):
-            fields["token"] = asked.token
-        return await self._register(records.read_registration(fields, env=self._backend.env), "done")
 
     # ---------------------------------------------------------------- leave, cancel
     async def _leave(self, asked: _Leave) -> Notice:
@@ -263,34 +189,12 @@ class Registrar:
             self._on_cancelled(partition, record)
 
 
-def _stored(data: bytes | None, paced: PacedLog) -> StoredRegistration | None:
-    """What is registered; None too for bytes that no registrar wrote: they are overwritten."""
-    if data is None:
-        return None
-    try:
-        known = records.decode_stored_registration(data)
-    except RecordError as error:
-        paced.warning("unreadable registration", error=error.message)
-        return None
-    return known if isinstance(known, StoredRegistration) else None
-
-
-def _declaration(registration: Registration) -> dict[str, Any]:
-    """What all instances of an agent must agree on; the order of lists means nothing."""
-    declared: dict[str, Any] = {}
-    for name in Registration.__struct_fields__:
-        if name not in OF_THE_INSTANCE:
-            value = getattr(registration, name)
-            declared[name] = sorted(map(repr, value)) if isinstance(value, tuple) else value
-    return declared
-
-
 def _refused(entry: ControlEntry, error: ReachError) -> Notice:
     code = error.code
     if code == RecordError.default_code:
         code = "envelope.bad_field" if entry.op == "cancel" else "registration.malformed"
     fields: dict[str, Any] = {"op": entry.op, "code": code, "message": error.message, **error.details}
-    for name in ("agent_id", "instance_id", "msg_id"):
+    for name in ("agent_id", "instance_id", "msg_id", "declares"):
         said = _text(entry.fields.get(name))
         if said is not None:
             fields[name] = said

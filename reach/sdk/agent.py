@@ -7,8 +7,9 @@ from typing import Any, Self, TypeVar
 
 from reach import ids, settings
 from reach.envelope.registration import Capability, Registration, problems_of
-from reach.errors import ConfigError, RegistrationRefused
+from reach.errors import ConfigError
 from reach.log import event_log
+from reach.sdk import changing
 from reach.sdk.blocking import run_until_told
 from reach.sdk.client import sender_ids
 from reach.sdk.declaration import registration_of
@@ -39,7 +40,8 @@ R = TypeVar("R", bound=Callable[[], Any])
 log = event_log("reach.agent")
 
 GRACE_S = 10.0
-TWIN_MS = 20_000
+#: How long `run` waits for other instances of its agent that declare something else, as in a deployment.
+CONFLICT_WAIT_MS = 600_000
 
 
 class Agent:
@@ -178,7 +180,11 @@ class Agent:
         return add
 
     def ready(self, function: R) -> R:
-        """Decorate the check `async () -> bool | str`: True, or why not. While it is not ready it gets no work. Asked every few seconds."""
+        """Decorate the check `async () -> bool | str`: True, or why not. While it is not ready it gets no work; nor before the first True.
+
+        Asked every 5 s, every second while it is not ready. A plain `def` runs in a thread. One that raises is not ready, with what it
+        raised; one that does not answer within 10 s is not, either. The reason stands in `reach agents` and in what routers explain.
+        """
         check_function("agent.ready", function)
         if self._ready is not None:
             raise ValueError(f"agent {self.template!r} has a ready check already")
@@ -195,21 +201,29 @@ class Agent:
         description: str = "",
         examples: Iterable[Any] = (),
         max_process: Duration | None = None,
-    ) -> None:
-        """`capability` for an agent that runs: returns once the registry knows it.
+    ) -> bool:
+        """`capability` for an agent that runs.
+
+        True: it is offered, and every router knows it. False: other instances of this agent_id are alive and cannot do it; it is
+        offered as soon as they can, too, or are gone (they share one inbox, so nobody is sent what one of them cannot do).
 
         Raises:
-            RegistrationRefused: Other instances of this agent_id are alive, and declare something else.
+            RegistrationRefused: The env does not let this agent offer it.
             TypeError, ValueError: As `capability`.
         """
         handler = self._handler(name, function, schema, type, description, examples, max_process)
-        self._handlers.add(handler)
-        try:
-            for run in self._runs:
-                await run.membership.declare(self._registration(run.registration))
-        except RegistrationRefused:
-            self._handlers.remove(handler)
-            raise
+        return await changing.add(self._handlers, handler, self._runs, self._registration)
+
+    async def remove_capability(self, name: str, *, schema: str | None = None) -> None:
+        """Offer it no more, with this schema or with any: no router sends it from then on. What has come already is still handled.
+
+        It is withdrawn for all instances of this agent_id: withdraw it from each of them.
+
+        Raises:
+            ValueError: There is no handler for it.
+            RegistrationRefused: The registrar said no; it is still offered.
+        """
+        await changing.remove(self._handlers, name, schema, self._runs, self._registration)
 
     def report(self, *, context_left: int | None = None, busy: bool | None = None) -> None:
         """Say how this agent is, for routing: tokens left in its context, busy or not. None leaves it as it was.
@@ -236,13 +250,14 @@ class Agent:
     def run(self, url: str | None = None, env: str | None = None, *, grace: Duration = GRACE_S) -> None:
         """Run in this process until SIGTERM or SIGINT, on uvloop. Blocks. Arguments as `serve`.
 
-        A twin that is alive with another declaration and beats no more, as after a kill, is waited for, up to 20 s.
+        Other instances of its agent_id that declare something else are waited for, up to 10 min: until they leave, drain or fall silent,
+        as when one version replaces another (docs/registration.md).
 
         Raises:
             RuntimeError: An event loop runs here already.
             SystemExit: What `serve` raises, as one line.
         """
-        run_until_told(self.template, lambda: self._serve(url, env, grace, TWIN_MS))
+        run_until_told(self.template, lambda: self._serve(url, env, grace, CONFLICT_WAIT_MS))
 
     async def serve(self, url: str | None = None, env: str | None = None, *, grace: Duration = GRACE_S) -> None:
         """Run until cancelled, or until SIGTERM or SIGINT (where this is the main thread).
@@ -261,13 +276,13 @@ class Agent:
         """
         await self._serve(url, env, grace, 0)
 
-    async def _serve(self, url: str | None, env: str | None, grace: Duration, twin_ms: int) -> None:
+    async def _serve(self, url: str | None, env: str | None, grace: Duration, wait_ms: int) -> None:
         told, stop = settings.of_this_process({"redis-url": url, "env": env}), Stop()
         with stop.signals():
             if not any(True for _ in self._handlers):
                 text = f"agent {self.template!r} has no handler: decorate one with @agent.capability(...) or @agent.on(...)"
                 raise ConfigError(text)
-            run = await self._start(self._place(url, env), stop, twin_ms, told)
+            run = await self._start(self._place(url, env), stop, wait_ms, told)
             if run is None:
                 return
             log.info("serving", extra=_served(run.registration, told))
@@ -343,9 +358,9 @@ class Agent:
         )
 
     def _registration(self, own: Registration) -> Registration:
-        return registration_of(own, self._declared, self._handlers, self.description)
+        return registration_of(own, self._declared, self._handlers.offered, self.description)
 
-    async def _start(self, place: Place, stop: Stop, twin_ms: int, told: settings.Settings) -> AgentRun | None:
+    async def _start(self, place: Place, stop: Stop, wait_ms: int, told: settings.Settings) -> AgentRun | None:
         """Start; None when `stop` came first: a Redis that never comes must not hold up a shutdown."""
         run = self.new_run(place)
         try:
@@ -354,7 +369,7 @@ class Agent:
                     async with complaining(
                         run.backend, place.clock, lambda: log.warning(sentence(told.redis_url, told.env))
                     ):
-                        await run.start(twin_ms)
+                        await run.start(wait_ms)
         except TimeoutError:
             return None
         return run

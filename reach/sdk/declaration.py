@@ -4,13 +4,17 @@ from collections.abc import Iterable
 
 import msgspec
 
+from reach.envelope.declarations import label_of
 from reach.envelope.registration import Accept, Capability, Registration
-from reach.sdk.handlers import Handlers
+from reach.sdk.handlers import Handler
 
 
-def registration_of(own: Registration, declared: Registration, handlers: Handlers, description: str) -> Registration:
-    """What is declared, with what is the instance's own: its ids, its env, the partitions that it reads."""
-    return msgspec.structs.replace(
+def registration_of(
+    own: Registration, declared: Registration, handlers: Iterable[Handler], description: str
+) -> Registration:
+    """What is declared, with what is the instance's own: its ids, its env, the partitions that it reads; and the label of it."""
+    handlers = tuple(handlers)
+    made = msgspec.structs.replace(
         declared,
         agent_id=own.agent_id,
         instance_id=own.instance_id,
@@ -20,9 +24,10 @@ def registration_of(own: Registration, declared: Registration, handlers: Handler
         capabilities=(*declared.capabilities, *_capabilities(handlers, description)),
         accepts=_accepts(handlers),
     )
+    return msgspec.structs.replace(made, declares=label_of(made))
 
 
-def _capabilities(handlers: Handlers, description: str) -> Iterable[Capability]:
+def _capabilities(handlers: Iterable[Handler], description: str) -> Iterable[Capability]:
     seen = set()
     for handler in handlers:
         if handler.capability is None or (handler.capability, handler.schema) in seen:
@@ -37,7 +42,7 @@ def _capabilities(handlers: Handlers, description: str) -> Iterable[Capability]:
         )
 
 
-def _accepts(handlers: Handlers) -> tuple[Accept, ...]:
+def _accepts(handlers: Iterable[Handler]) -> tuple[Accept, ...]:
     """Every type that there is a handler for; with schemas only where each of its handlers names one."""
     by_type: dict[str, set[str | None]] = {}
     for handler in handlers:

@@ -145,18 +145,35 @@ class Handlers:
 
     def __init__(self) -> None:
         self._all: list[Handler] = []
+        self._withdrawn: list[Handler] = []
         self._intents = Intents(self._said_of)
 
     def __iter__(self) -> Iterator[Handler]:
         return iter(self._all)
 
+    @property
+    def offered(self) -> list[Handler]:
+        """Those that are declared: all but the withdrawn."""
+        return [handler for handler in self._all if handler not in self._withdrawn]
+
+    def withdraw(self, handler: Handler) -> None:
+        """Declare it no more; what comes for it all the same, because it was sent before, still finds it."""
+        self._withdrawn.append(handler)
+
+    def offer_again(self, handler: Handler) -> None:
+        """Take the withdrawal back."""
+        self._withdrawn.remove(handler)
+
     def add(self, handler: Handler) -> None:
-        """Add one.
+        """Add one, in the place of a withdrawn one for the same.
 
         Raises:
             ValueError: There is one for the same already.
         """
         marks = (handler.capability, handler.schema, handler.type)
+        for old in [h for h in self._withdrawn if (h.capability, h.schema, h.type) == marks]:
+            self._withdrawn.remove(old)
+            self.remove(old)
         if any((h.capability, h.schema, h.type) == marks for h in self._all):
             raise ValueError(f"two handlers for {handler.describe()}")
         self._all.append(handler)

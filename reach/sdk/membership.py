@@ -17,11 +17,22 @@ from reach.service import Report
 log = event_log("reach.agent")
 
 ASK_EVERY_MS = 2_000
-TWIN_EVERY_MS = 1_000
+#: Who waits for other instances asks again after this, then after twice as long and so on.
+AGREE_EVERY_MS, AGREE_AT_LEAST_MS = 500, 6_000
+#: When the registry has forgotten everybody, those whom somebody waits for must be back before that one asks again.
+OTHERS_FIRST_MS = 3_000
+
+#: So often an entry is added again that no connection vouched for.
+MAX_UNSEEN = 3
 
 
 class Membership:
-    """One instance. It is also the service that registers anew when the registry has forgotten it."""
+    """One instance. It is also the service that registers anew when the registry has forgotten it, and waits until others agree.
+
+    Attributes:
+        registration: What the registry has been told and all instances have agreed on: what is told again when it was forgotten.
+        wanted: What this instance can do. It is something else while other instances of the agent cannot do it, too.
+    """
 
     name = "membership"
     interval_ms = 0
@@ -36,7 +47,7 @@ class Membership:
     ) -> None:
         """`prepare` is awaited before each asking to be registered: what must be there before the registry knows this instance."""
         self._prepare = prepare
-        self.registration = registration
+        self.registration = self.wanted = registration
         #: why the agent must stop: a registration that was refused after it had been accepted before
         self.refused: asyncio.Future[RegistrationRefused] = asyncio.get_running_loop().create_future()
         self._backend = backend
@@ -44,6 +55,8 @@ class Membership:
         self._clock = clock
         self._log = PacedLog(log, clock)
         self._forgotten = asyncio.Event()
+        self._stir = asyncio.Event()
+        self._waits = 0  # how often it has been told to wait for others, since it last was not
         self._answer: Notice | None = None
         self._news = asyncio.Event()
         self._asking = asyncio.Lock()
@@ -51,67 +64,91 @@ class Membership:
     def forgotten(self) -> None:
         """The registry does not know this instance: after a FLUSHALL, or because it was removed."""
         self._forgotten.set()
+        self._stir.set()
+
+    @property
+    def agreed(self) -> bool:
+        """Whether what this instance can do is what its agent declares."""
+        return self._waits == 0
 
     def on_notice(self, notice: Notice) -> None:
         """An answer of the registrar has come."""
-        instance_id = notice.fields.get("instance_id", self.registration.instance_id)
-        if instance_id == self.registration.instance_id:
+        instance_id = notice.fields.get("instance_id", self.wanted.instance_id)
+        if instance_id == self.wanted.instance_id:
             self._answer = notice
             self._news.set()
 
-    async def register(self, twin_ms: int = 0) -> None:
+    async def register(self, wait_ms: int = 0) -> None:
         """Register, and ask again every 2 s until answered: no registrar may be there yet. Cancelling is safe.
 
-        `twin_ms`: how long a conflict is waited for that is with instances that beat no more, as after a kill.
+        `wait_ms`: how long instances that live and declare something else are waited for; they leave, drain or fall silent, as in a
+        deployment.
 
         Raises:
             RegistrationRefused: With all the problems.
         """
         entry = register_entry(self.registration, self._mailbox_id)
-        twins: dict[str, int] | None = None
-        until_ms = self._clock.monotonic_ms() + twin_ms
+        until_ms = self._clock.monotonic_ms() + wait_ms
         while True:
             try:
-                answer = await self._ask(entry, "register", ("registered",))
+                answer = await self._ask(entry, "register", ("registered",), self.registration)
             except RegistrationRefused as error:
                 if error.code != "registration.conflict" or self._clock.monotonic_ms() >= until_ms:
                     raise
-                twins = await self._still_silent(error, twins)
-                await self._clock.sleep(TWIN_EVERY_MS)
+                self._log.warning(
+                    f"{error.message}; waiting until they leave or drain",
+                    of=self.registration.agent_id,
+                    agent=self.registration.agent_id,
+                    instances=error.details.get("instances"),
+                )
+                await self._clock.sleep(AGREE_EVERY_MS)
             else:
                 log.info(
                     "registered", extra={"agent": self.registration.agent_id, "version": answer.fields.get("version")}
                 )
+                self._heard(answer, self.registration)
                 return
 
-    async def _still_silent(self, error: RegistrationRefused, before: dict[str, int] | None) -> dict[str, int]:
-        """The last beats of those whose declaration is in the way. Raises the error if one has beaten since `before`."""
-        now_ms = await self._backend.now_ms()
-        _, beats = await self._backend.registration(self.registration.agent_id)
-        twins = {one: at_ms for one, at_ms in beats.items() if one != self.registration.instance_id}
-        if before is not None and any(before.get(one, at_ms) != at_ms for one, at_ms in twins.items()):
-            raise error
-        last_s = (now_ms - max(twins.values(), default=now_ms)) / 1000
-        text = f"{error.message}, last beat {last_s:.0f} s ago; waiting, it may be dead"
-        log.warning(text, extra={"agent": self.registration.agent_id, "instances": sorted(twins)})
-        return twins
-
-    async def declare(self, registration: Registration) -> None:
-        """Change what this agent declares: capabilities and accepts.
+    async def declare(self) -> bool:
+        """Change what this agent declares to what this instance can do; False: when the other instances can do it, too.
 
         Raises:
             RegistrationRefused: The change was refused; the former declaration stays.
         """
+        wanted = self.wanted
         fields: dict[str, object] = {
-            "agent_id": registration.agent_id,
-            "instance_id": registration.instance_id,
-            "capabilities": registration.capabilities,
-            "accepts": registration.accepts,
+            "agent_id": wanted.agent_id,
+            "instance_id": wanted.instance_id,
+            "capabilities": wanted.capabilities,
+            "accepts": wanted.accepts,
+            "declares": wanted.declares,
         }
-        if registration.token is not None:
-            fields["token"] = registration.token
-        await self._ask(self._entry("capabilities", fields), "capabilities", ("done",))
-        self.registration = registration
+        if wanted.token is not None:
+            fields["token"] = wanted.token
+        try:
+            answer = await self._ask(self._entry("capabilities", fields), "capabilities", ("done",), wanted)
+        except RegistrationRefused:
+            if self.wanted is wanted:
+                self.wanted = self.registration
+            raise
+        self._heard(answer, wanted)
+        return self.agreed
+
+    def _heard(self, answer: Notice, said: Registration) -> None:
+        """What the registrar makes of what was said, as far as others are concerned."""
+        waits_for = answer.fields.get("waits_for")
+        if waits_for:
+            self._waits += 1
+            self._log.info(
+                "other instances can do less: the rest is offered when they can do it, too, or are gone",
+                of=said.agent_id,
+                agent=said.agent_id,
+                instances=waits_for,
+            )
+        else:
+            self.registration = said
+            self._waits = 0 if said is self.wanted else max(self._waits, 1)
+        self._stir.set()
 
     async def leave(self, ms: int) -> None:
         """Say goodbye, and wait at most `ms` for the answer: without one the reaper finds out by itself."""
@@ -127,37 +164,76 @@ class Membership:
             async with asyncio.timeout(None) as scope:
                 cancel = self._clock.call_later(ms, lambda: scope.reschedule(loop.time()))
                 try:
-                    await self._ask(entry, "leave", ("done",))
+                    await self._ask(entry, "leave", ("done",), None)
                 finally:
                     cancel()
         except (TimeoutError, RegistrationRefused) as error:
             log.info("left without an answer", extra={"agent": self.registration.agent_id, "error": repr(error)})
 
     async def run_once(self) -> Report:
-        """Wait until the registry has forgotten this instance, and register it again."""
-        await self._forgotten.wait()
-        self._forgotten.clear()
+        """Wait until the registry has forgotten this instance, and register it again; or until it is time to ask others once more."""
+        await self._until_stirred()
         try:
-            await self.register()
+            if self._forgotten.is_set():
+                self._forgotten.clear()
+                if not self.agreed and self.registration is self.wanted:
+                    await self._clock.sleep(OTHERS_FIRST_MS)  # else what they declare would be the one that conflicts
+                await self.register()
+                if not self.agreed:
+                    self._waits = AGREE_AT_LEAST_MS // AGREE_EVERY_MS
+                return {"registered": 1}
+            if not self.agreed:
+                return {"agreed": int(await self._agree())}
         except RegistrationRefused as error:
             if not self.refused.done():
                 self.refused.set_result(error)
-        return {"registered": 1}
+        return {}
+
+    async def _until_stirred(self) -> None:
+        if self._forgotten.is_set():
+            return
+        pause_ms = min(AGREE_EVERY_MS * self._waits, AGREE_AT_LEAST_MS)
+        cancel = self._clock.call_later(pause_ms, self._stir.set) if pause_ms else None
+        self._stir.clear()
+        try:
+            await self._stir.wait()
+        finally:
+            if cancel is not None:
+                cancel()
+
+    async def _agree(self) -> bool:
+        """Ask whether the others can do by now what this instance can."""
+        wanted = self.wanted
+        if await self._backend.registered(wanted.agent_id) is None:  # forgotten: first comes what all have agreed on
+            self.forgotten()
+            return False
+        entry = register_entry(wanted, self._mailbox_id)
+        try:
+            answer = await self._ask(entry, "register", ("registered",), wanted)
+        except RegistrationRefused as error:
+            if error.code != "registration.conflict":
+                raise
+            self._waits += 1  # something else was declared meanwhile; it works as what it was
+            self._log.warning(f"{error.message}; it goes on as declared", of=wanted.agent_id, agent=wanted.agent_id)
+            return False
+        self._heard(answer, wanted)
+        return self.agreed
 
     def _entry(self, op: ControlOp, fields: dict[str, object]) -> ControlEntry:
         raw = {name: msgspec.Raw(msgspec.json.encode(value)) for name, value in fields.items()}
         return ControlEntry(op=op, reply_to=self._mailbox_id, fields=raw)
 
-    async def _ask(self, entry: ControlEntry, op: str, good: tuple[str, ...]) -> Notice:
+    async def _ask(self, entry: ControlEntry, op: str, good: tuple[str, ...], said: Registration | None) -> Notice:
         async with self._asking:
-            return await self._ask_alone(encode_control(entry), op, good)
+            return await self._ask_alone(encode_control(entry), op, good, said.declares if said is not None else None)
 
     def _answered(self) -> Notice | None:
         answer, self._answer = self._answer, None
         return answer
 
-    async def _ask_alone(self, data: bytes, op: str, good: tuple[str, ...]) -> Notice:
+    async def _ask_alone(self, data: bytes, op: str, good: tuple[str, ...], label: str | None) -> Notice:
         self._answer = None
+        unseen = 0
         while True:
             wait_ms = ASK_EVERY_MS
             try:
@@ -176,8 +252,12 @@ class Membership:
                 cancel()
                 self._news.clear()
             answer = self._answered()
-            if answer is None or answer.fields.get("op", op) != op:
-                continue
+            if answer is None or answer.fields.get("op", op) != op or answer.fields.get("declares", label) != label:
+                continue  # none, or one to something that was asked before
+            if answer.fields.get("code") == "registration.bad_address" and not answer.fields.get("addresses"):
+                unseen += 1  # the connection that had added the entry was gone before anybody looked
+                if unseen < MAX_UNSEEN:
+                    continue
             if answer.notice in good:
                 return answer
             if answer.notice == "refused":

@@ -82,7 +82,11 @@ def router_services(
         await watcher.wait_loaded()
         return index.setting("require_token", 0) > 0
 
-    admission = Admission(backend.env, token_keys, demands_token)
+    async def networks() -> str | None:
+        await watcher.wait_loaded()
+        return index.meta.get("networks")
+
+    admission = Admission(backend.env, token_keys, demands_token, networks)
     return [
         hops,
         watcher,

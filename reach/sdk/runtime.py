@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 
 import msgspec
 
@@ -85,7 +85,9 @@ class AgentRun:
         )
         self._taking = Taking(self)
         self._ready = (
-            Readiness(ready, registration.agent_id, self.condition, self.changed) if ready is not None else None
+            Readiness(ready, registration.agent_id, self.condition, self.changed, place.clock)
+            if ready is not None
+            else None
         )
         self._services: Supervisor | None = None
         self._thread: PulseThread | None = None
@@ -109,10 +111,10 @@ class AgentRun:
 
     # ------------------------------------------------------------ life
 
-    async def start(self, twin_ms: int = 0) -> None:
+    async def start(self, wait_ms: int = 0) -> None:
         """Connect (and wait for Redis as long as it takes), register, begin to take. Cancelling undoes it.
 
-        `twin_ms`: how long another declaration of an instance that beats no more is waited for.
+        `wait_ms`: how long other instances that declare something else are waited for.
 
         Raises:
             RegistrationRefused: The registrar said no.
@@ -124,10 +126,10 @@ class AgentRun:
             stack.push_async_callback(self.backend.close)
             await self._patiently(self.backend.open)
             self.registration = msgspec.structs.replace(self.registration, partitions=self.backend.partitions)
-            self.membership.registration = self.registration
+            self.membership.registration = self.membership.wanted = self.registration
             await self._patiently(self.client.start)
             stack.push_async_callback(self.client.close)
-            await self.membership.register(twin_ms)
+            await self.membership.register(wait_ms)
             services: list[Service] = [self.inbox, self._taking, self.membership]
             if self._ready is not None:
                 services.append(self._ready)
@@ -199,6 +201,11 @@ class AgentRun:
     # ------------------------------------------------------------ how it is
 
     @property
+    def threads(self) -> bool:
+        """Whether a function of the user runs in a thread."""
+        return bool(self.runs.threads) or (self._ready is not None and self._ready.in_thread)
+
+    @property
     def free(self) -> int:
         """The slots that are free and may be filled."""
         if self.condition.draining or self.condition.not_ready is not None:
@@ -228,7 +235,14 @@ class AgentRun:
             avg_response_ms=self.runs.mean_ms,
             context_left=condition.context_left,
             partitions=self.registration.partitions,
+            declares=self.membership.wanted.declares,
         )
+
+    async def announce(self, wanted: Registration) -> None:
+        """Say in a beat what this instance can do from now on, before the registry is asked to declare it: the others must see it."""
+        self.membership.wanted = wanted
+        with suppress(BackendUnavailable):  # then the next beat says it
+            await self.backend.beat(wanted.agent_id, wanted.instance_id, encode_beat(self.sample()))
 
     def changed(self) -> None:
         """Something that the pulse tells has changed."""

@@ -3,9 +3,10 @@
 -- KEYS agents key reach:{E}:agents, the one key that names the env
 -- ARGV agent_id text the agent
 -- ARGV instance_id text the instance
--- ARGV beat json at most 16 KiB: {state, reason, inflight, load, success_rate, avg_response_ms, context_left, epoch, partitions}
+-- ARGV beat json at most 16 KiB: {state, reason, inflight, load, success_rate, avg_response_ms, context_left, epoch, partitions,
+--   declares}, and capabilities to ask for a change of them
 -- RETURNS known (1, or 0: no such registration: register again) and the moment in ms
--- REPEAT the same beat a moment later
+-- REPEAT the same beat a moment later, and the same change of capabilities asked for again
 -- INCLUDE env
 local id, member, beat = ARGV[1], ARGV[1] .. '/' .. ARGV[2], ARGV[3]
 if #beat > 16384 then return redis.error_reply('REACH_BAD_BEAT a beat of ' .. #beat .. ' bytes, at most 16384') end
@@ -21,5 +22,11 @@ local load = own('load', 'hash')
 local before = call('HGET', load, member)
 call('ZADD', own('beats', 'zset'), now, member)
 call('HSET', load, member, beat)
+-- A change of capabilities is asked for by a beat and judged by a registrar: it goes on as an entry of control.
+local asked = string.find(beat, '"capabilities"%s*:') and string.match(beat, '^%s*{%s*(.-)%s*}%s*$')
+if known and asked then
+  local who = '{"op":"capabilities","beat":1,"agent_id":"' .. id .. '","instance_id":"' .. ARGV[2] .. '",'
+  call('XADD', own('control', 'stream'), 'MAXLEN', '~', 10000, '*', 'c', who .. asked .. '}')
+end
 if known and (not before or state(before) ~= state(beat)) then tell(next_version(), 'state', member, beat) end
 return {known and 1 or 0, now}

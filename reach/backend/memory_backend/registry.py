@@ -25,6 +25,8 @@ CONTROL_PAGE = 100
 AHEAD_MS = 1_000
 
 _STATE = re.compile(rb'"state"\s*:\s*"([a-z_]+)"')
+_ASKS = re.compile(rb'"capabilities"\s*:')
+_OBJECT = re.compile(rb"\s*\{\s*(.*?)\s*\}\s*\Z", re.DOTALL)
 _WORKING = frozenset({b"ready", b"busy"})
 _OPS: dict[MetaKind, str] = {"meta": "meta", "routes": "route", "types": "type", "rules": "rule"}
 
@@ -147,6 +149,17 @@ class RegistrySide(Side):
 
         return await self._step("registration", step)
 
+    async def instances(self, agent_id: str) -> list[LastBeat]:
+        def step() -> list[LastBeat]:
+            beats, load = self._peek_zset(self._keys.beats()), self._peek_hash(self._keys.load())
+            members = [member for member in beats if member.startswith(f"{agent_id}/")]
+            return [LastBeat(*_names(member), beats[member], load.get(member, b"{}")) for member in members]
+
+        return await self._step("instances", step)
+
+    async def peers(self, entries: Sequence[bytes]) -> list[list[str]] | None:  # noqa: ARG002
+        return await self._step("peers", lambda: None)
+
     async def beat(self, agent_id: str, instance_id: str, beat: bytes) -> BeatResult:
         def step() -> BeatResult:
             if len(beat) > MAX_BEAT_BYTES:
@@ -163,6 +176,12 @@ class RegistrySide(Side):
             before = load.get(member)
             self._zset(self._keys.beats())[member] = now_ms
             load[member] = beat
+            asked = _ASKS.search(beat) and _OBJECT.match(beat)
+            if known and asked:
+                who = f'{{"op":"capabilities","beat":1,"agent_id":"{agent_id}","instance_id":"{instance_id}",'.encode()
+                entry = who + asked[1] + b"}"
+                self._own_stream(self._keys.control())
+                self._store.append(self._keys.control(), {b"c": entry}, max_entries=MAX_CONTROL)
             if known and (before is None or _state(before) != _state(beat)):
                 self._tell(self._next_version(), "state", member, beat)
             return BeatResult(known, now_ms)

@@ -12,6 +12,7 @@ from reach.backend.redis_backend.streams import LOST, Entry, code_of, lost, mome
 from reach.backend.scripts import script
 from reach.backend.steps import BeatResult, Change, LastBeat, MetaKind, RegisterResult, Snapshot
 from reach.backend.told_beats import told_beat
+from reach.backend.vouching import name_of, peers_in
 from reach.envelope.registration import Rate, Why
 from reach.errors import BackendError
 
@@ -29,14 +30,17 @@ class RegistrySide(Side):
 
     async def send_control(self, entry: bytes) -> str:
         key = self._keys.control()
-        command = ("XADD", key, "MAXLEN", "~", MAX_CONTROL, "*", "c", entry)
-        try:
-            entry_id = await self._link.call(*command)
-        except BackendError as error:
-            if not lost(error):
-                raise
+        # One connection says both; where it may not name itself, it vouches for nothing, and is missed only where networks are set.
+        commands = [
+            ("CLIENT", "SETNAME", name_of(entry)),
+            ("XADD", key, "MAXLEN", "~", MAX_CONTROL, "*", "c", entry),
+        ]
+        _, entry_id = await self._link.batch(commands)
+        if isinstance(entry_id, BackendError) and lost(entry_id):
             await self._streams.heal((key,), GROUP_REGISTRARS)
-            entry_id = await self._link.call(*command)
+            _, entry_id = await self._link.batch(commands)
+        if isinstance(entry_id, BackendError):
+            raise entry_id
         return str(entry_id, "ascii")
 
     async def read_control(self, worker: str, block_ms: int, claim_idle_ms: int = 5_000) -> list[tuple[str, bytes]]:
@@ -101,6 +105,19 @@ class RegistrySide(Side):
                     beats[name.removeprefix(prefix)] = moment_of(score)
             if cursor == b"0":
                 return stored, beats
+
+    async def instances(self, agent_id: str) -> list[LastBeat]:
+        _, beats = await self.registration(agent_id)
+        load, names = self._keys.load(), list(beats)
+        members = [f"{agent_id}/{name}" for name in names]
+        values = await self._healing(load, "hash", "HMGET", load, *members) if members else []
+        said = zip(names, values or [None] * len(names), strict=True)
+        return [LastBeat(agent_id, name, beats[name], value or b"{}") for name, value in said]
+
+    async def peers(self, entries: Sequence[bytes]) -> list[list[str]] | None:
+        names = [name_of(entry) for entry in entries]
+        found = peers_in(text_of(await self._link.call("CLIENT", "LIST")), frozenset(names))
+        return [found.get(name, []) for name in names]
 
     async def beat(self, agent_id: str, instance_id: str, beat: bytes) -> BeatResult:
         known, now_ms = await self._link.run(script("beat"), self._keys.agents(), agent_id, instance_id, beat)

@@ -3,7 +3,7 @@
 from shlex import quote
 
 from reach import ids
-from reach.backend.bounds import SETTINGS
+from reach.backend.bounds import SETTINGS, TEXT_SETTINGS
 from reach.backend.keys import GROUP_ROUTERS
 from reach.backend.survey import Partition, StreamFacts, Survey
 from reach.cli.doctor.finding import Fault, Finding, judged, spoken_ms, version_of
@@ -52,6 +52,11 @@ def settings(survey: Survey) -> Finding:
                     _reset(survey, setting.name),
                 )
             )
+    for one in TEXT_SETTINGS:
+        problem = one.problem(meta[one.name]) if one.name in meta else None
+        if problem is not None:
+            text = f"{one.name} cannot be read, so nobody can register: {problem}"
+            faults.append(Fault("fail", text, f"reach settings set {one.name} ..."))
     return judged(
         "settings", faults, f"{survey.partition_count} partition(s); {len(meta.keys() - {'v', 'partitions'})} more set"
     )

@@ -4,7 +4,7 @@ import asyncio
 import os
 import random
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
@@ -20,13 +20,21 @@ ROOT = Path(__file__).parents[3]
 
 
 @asynccontextmanager
-async def router(url: str, worker: str = "w1") -> AsyncIterator[Supervisor]:
+async def router(
+    url: str, worker: str = "w1", *, env: str = "dev", token_keys: Sequence[str] = ()
+) -> AsyncIterator[Supervisor]:
     """A router that runs inside."""
-    backend = open_backend(url)
+    backend = open_backend(url, env=env)
     await backend.open()
     hops = HopRecorder(backend.record, TimeBase(), worker=worker, ask_ms=backend.now_ms)
     services = router_services(
-        backend, hops, range(backend.partitions), worker, clock=SystemClock(), rng=random.Random(1)
+        backend,
+        hops,
+        range(backend.partitions),
+        worker,
+        clock=SystemClock(),
+        rng=random.Random(1),
+        token_keys=token_keys,
     )
     supervisor = Supervisor(services)
     supervisor.start()

@@ -1,6 +1,5 @@
 """What a handler sends continues the conversation; what an agent declares is what its handlers are."""
 
-import asyncio
 from typing import Any
 
 import msgspec
@@ -186,17 +185,3 @@ async def test_a_capability_is_added_while_it_runs() -> None:
         assert await bus.ask("capability:work") == "work"
     with pytest.raises(ValueError, match="two handlers"):
         await agent.add_capability("more", more)
-
-
-async def test_a_capability_that_is_refused_is_taken_back() -> None:
-    async def work() -> str:
-        return "work"
-
-    one, same = agent_with(work), agent_with(work)
-    async with TestReach(one, same) as bus:
-        with pytest.raises(RegistrationRefused):
-            await one.add_capability("more", work)
-        assert await bus.ask("work") == "work"
-        task = asyncio.create_task(bus.request("capability:more"))
-        await bus.advance(4)
-        assert (await task).code == "route.not_found"

@@ -1,6 +1,5 @@
-"""`agent.run()` and what stops it: one line, or a wait for a twin that is dead."""
+"""`agent.run()` and what stops it: one line."""
 
-import asyncio
 import warnings
 from collections.abc import Coroutine
 from typing import Any
@@ -9,9 +8,7 @@ import pytest
 
 from reach import Agent, ConfigError, RegistrationRefused
 from reach.errors import BackendDenied
-from reach.sdk.agent import TWIN_MS
 from reach.sdk.blocking import run_until_told
-from reach.testing import TestReach
 from tests.unit.sdk.shops import agent_with
 
 
@@ -54,29 +51,3 @@ async def test_run_in_a_loop_names_serve() -> None:
 async def test_an_agent_without_a_handler_does_not_serve() -> None:
     with pytest.raises(ConfigError, match="has no handler"):
         await Agent("one").serve("memory://")
-
-
-async def test_a_twin_that_was_killed_is_waited_for(caplog: pytest.LogCaptureFixture) -> None:
-    killed = agent_with(work)
-    async with TestReach(killed) as bus:
-        await bus.kill(killed)
-        run = agent_with(work, weight=3).new_run(bus.place)
-        starting = asyncio.create_task(run.start(TWIN_MS))
-        await bus.advance(3)
-        assert not starting.done()
-        assert "alive with another declaration" in caplog.text
-        await bus.advance(17)
-        await starting
-        assert await bus.ask("work") == "done"
-        await run.kill()
-
-
-@pytest.mark.parametrize("patient", [True, False])
-async def test_a_twin_that_beats_is_not_waited_for_longer_than_a_beat(patient: bool) -> None:
-    async with TestReach(agent_with(work)) as bus:
-        run = agent_with(work, weight=3).new_run(bus.place)
-        starting = asyncio.create_task(run.start(TWIN_MS if patient else 0))
-        await bus.advance(8 if patient else 0.1)
-        assert starting.done()
-        with pytest.raises(RegistrationRefused, match="another declaration"):
-            await starting
