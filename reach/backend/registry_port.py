@@ -11,7 +11,7 @@ class RegistryPort(Protocol):
     """Steps on the keys of an env."""
 
     async def send_control(self, entry: bytes) -> str:
-        """XADD control c <json>."""
+        """XADD control c <json>, by a connection that vouches for these bytes (see `peers`)."""
         ...
 
     async def read_control(self, worker: str, block_ms: int, claim_idle_ms: int = 5_000) -> list[tuple[str, bytes]]:
