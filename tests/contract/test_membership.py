@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from reach.errors import BackendError
 from tests.contract.drive import Drive
 from tests.contract.places import KEYS
 
@@ -83,7 +84,8 @@ async def test_what_is_no_such_beat_asks_for_nothing(drive: Drive, agent: str, b
 
 async def test_no_name_can_break_out_of_the_entry(drive: Drive) -> None:
     await registered(drive)
-    await drive.backend.beat("a1", 'i","agent_id":"b', b'{"capabilities":[]}')
+    with pytest.raises(BackendError):
+        await drive.backend.beat("a1", 'i","agent_id":"b', b'{"capabilities":[]}')
     assert await control(drive) == []
 
 
