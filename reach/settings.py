@@ -17,7 +17,7 @@ from reach import ids
 from reach.errors import ConfigError
 
 DEFAULT_URL = "redis://localhost:6379"
-ROLES: Final = ("router",)
+ROLES: Final = ("router", "archiver")
 LOG_FORMATS: Final = ("json", "console")
 LOG_LEVELS: Final = ("debug", "info", "warning", "error")
 URL_SCHEMES: Final = ("redis", "rediss", "unix", "memory")
@@ -48,6 +48,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     log_level: str
     token_keys: tuple[str, ...]
     semantic: str
+    event_store: str
+    event_days: int
 
 
 class Setting(NamedTuple):
@@ -86,6 +88,10 @@ def load(environ: Mapping[str, str], options: Mapping[str, object] | None = None
             values[setting.field] = setting.read(text)
         except ValueError as error:
             problems.append(f"{where}: {_shown(setting, text)} {error}")
+    if "archiver" in values.get("roles", ()) and not values.get("event_store") and not otlp_wanted(environ):
+        problems.append(
+            "--event-store: the role archiver has nowhere to put records: sqlite:<folder> or jsonl:<folder>"
+        )
     if problems:
         raise ConfigError("; ".join(problems), details={"problems": problems})
     return Settings(**values)
@@ -257,4 +263,12 @@ TABLE: Final[tuple[Setting, ...]] = (
         str,
         "What ranks `intent:` beside its words: off, on (the model of the extra `semantic`), or `module:function` of your own.",
     ),
+    Setting(
+        "event_store",
+        "event-store",
+        "",
+        str,
+        "Where an archiver keeps hop records: `sqlite:<folder>` or `jsonl:<folder>`; nowhere where absent.",
+    ),
+    Setting("event_days", "event-days", "30", _whole(1, 36_500), "For how many days they are kept there."),
 )

@@ -22,6 +22,7 @@ from reach.backend.steps import (
     Decision,
     DueEvent,
     DueReport,
+    Followed,
     Guard,
     LastBeat,
     MailEntry,
@@ -55,6 +56,7 @@ __all__ = [
     "Decision",
     "DueEvent",
     "DueReport",
+    "Followed",
     "Guard",
     "Hint",
     "LastBeat",
@@ -301,6 +303,23 @@ class Backend(RegistryPort, SchemaPort, Protocol):
     async def read_events(
         self, partition: int, cursor: str, block_ms: int, max_entries: int = 100
     ) -> list[tuple[str, bytes]]: ...
+
+    async def follow_events(
+        self, partition: int, group: str, reader: str, max_batches: int = 100, idle_ms: int = 30_000
+    ) -> Followed:
+        """The next batches of a group that has them all once: what is not finished, what another left for `idle_ms`, then new ones.
+
+        Waits for nothing. The group begins with the oldest batch that there is. Again: the same batches, until they are finished.
+        """
+        ...
+
+    async def finish_events(self, partition: int, group: str, entry_ids: Sequence[str]) -> None:
+        """XACK: this group is through with them. Again: nothing."""
+        ...
+
+    async def unfollow_events(self, partition: int, group: str, reader: str) -> None:
+        """Delete a reader that goes, where it has finished everything. Again: nothing."""
+        ...
 
     async def dead_letters(
         self, partition: int, after: str = "-", max_entries: int = 100

@@ -142,6 +142,13 @@ TABLE: tuple[Code, ...] = (
     Code("timeout.total", _R, "no", 504, "The caller's total_ms passed."),
     Code("ttl.expired", _R, "no", 504, "Not handed over within ttl_ms."),
     Code("backend.unavailable", _R, "", 503, "Redis could not be reached, or lost the bytes."),
+    Code(
+        "events.unavailable",
+        _R,
+        "",
+        503,
+        "The event store could not be written or asked; nothing of it is lost meanwhile.",
+    ),
 )
 
 _BY_CODE = {line.code: line for line in TABLE}

@@ -88,6 +88,9 @@ async def walk_partition(backend: Backend) -> None:
     await backend.finish_work(0, [asked])
     assert await backend.read_mail("box", {0: "0"}, 0)
     await backend.record(0, b"[]")
+    followed = await backend.follow_events(0, "g", "r")
+    await backend.finish_events(0, "g", [entry_id for entry_id, _ in followed.batches])
+    await backend.unfollow_events(0, "g", "r")
     (letter, _), _ = await backend.dead_letters(0)
     assert await backend.requeue(0, "normal", ENVELOPE, letter)
     assert len(await backend.dead_letters(0)) == 1

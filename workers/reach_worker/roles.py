@@ -7,6 +7,8 @@ from typing import NamedTuple
 from reach.backend.port import Backend
 from reach.clock import SystemClock
 from reach.errors import ConfigError
+from reach.events.archiver import Archiver
+from reach.events.opening import open_store
 from reach.registry.semantics import open_model
 from reach.sdk.routers import NEEDED, router_services
 from reach.service import Service
@@ -32,27 +34,35 @@ def make_work(backend: Backend, settings: Settings, *, worker_id: str, environ: 
         ConfigError: A partition to serve that there is not, or an extra that is missing.
     """
     partitions = _partitions(settings.serve_partitions, backend.partitions)
-    hops = HopRecorder(backend.record, TimeBase(), node=settings.node_id, worker=worker_id, ask_ms=backend.now_ms)
-    services = router_services(
-        backend,
-        hops,
-        partitions,
-        worker_id,
-        clock=SystemClock(),
-        rng=random.Random(),  # noqa: S311 - chance for choosing, no secret
-        max_batch=settings.max_batch,
-        max_envelope_bytes=settings.max_envelope_bytes,
-        token_keys=settings.token_keys,
-        model=open_model(settings.semantic),
-    )
+    services: list[Service] = []
     closers: list[Callable[[], Awaitable[None]]] = []
+    hops = HopRecorder(backend.record, TimeBase(), node=settings.node_id, worker=worker_id, ask_ms=backend.now_ms)
+    if "router" in settings.roles:
+        services += router_services(
+            backend,
+            hops,
+            partitions,
+            worker_id,
+            clock=SystemClock(),
+            rng=random.Random(),  # noqa: S311 - chance for choosing, no secret
+            max_batch=settings.max_batch,
+            max_envelope_bytes=settings.max_envelope_bytes,
+            token_keys=settings.token_keys,
+            model=open_model(settings.semantic),
+        )
+    if settings.event_store and "archiver" in settings.roles:
+        store = open_store(settings.event_store, days=settings.event_days)
+        archiver = Archiver(backend, store, partitions, worker_id)
+        services.append(archiver)
+        closers.append(archiver.close)
     if otlp_wanted(environ):
         from reach.tracing.spans import SpanService, otlp_exporter
 
         spans = SpanService(backend, otlp_exporter(), partitions, worker_id)
         services.append(spans)
         closers.append(spans.close)
-    return Work(services, NEEDED, partitions, hops, closers)
+    needed = frozenset(service.name for service in services) & (NEEDED | {Archiver.name})
+    return Work(services, needed, partitions, hops, closers)
 
 
 def _partitions(wanted: Sequence[int] | None, there_are: int) -> Sequence[int]:

@@ -60,12 +60,13 @@ class Pending:
 class Stream:
     """Entries in the order of their ids."""
 
-    __slots__ = ("_entries", "_order", "groups", "last_id")
+    __slots__ = ("_entries", "_order", "added", "groups", "last_id")
 
     def __init__(self) -> None:
         self._entries: dict[Id, Fields] = {}
         self._order: list[Id] = []  # rises; ids of deleted entries stay until half of it is dead
         self.last_id: Id = ZERO
+        self.added = 0
         self.groups: dict[str, Group] = {}
 
     def __len__(self) -> int:
@@ -82,6 +83,7 @@ class Stream:
         self.last_id = new
         self._entries[new] = dict(fields)
         self._order.append(new)
+        self.added += 1
         if max_entries and len(self._entries) > max_entries:
             self.trim(max_entries)
         return format_id(new)
@@ -159,6 +161,7 @@ class Stream:
             group.pending = {entry_id: row for entry_id, row in group.pending.items() if entry_id in self._entries}
         for fields in () if hands else above.values():
             self.add(fields, now_ms)
+            self.added -= 1
         return True
 
 
@@ -168,6 +171,7 @@ class Group:
 
     stream: Stream
     last_delivered: Id = ZERO
+    entries_read: int = 0
     consumers: dict[str, int] = field(default_factory=dict)
     """Who reads, and when each was last seen."""
     pending: dict[Id, Pending] = field(default_factory=dict)
@@ -181,6 +185,7 @@ class Group:
         for entry_id, _ in entries:
             self.last_delivered = parse_id(entry_id)
             self.pending[self.last_delivered] = Pending(consumer, now_ms)
+            self.entries_read += 1
         return entries
 
     def held_by(self, consumer: str) -> list[tuple[str, Fields | None]]:

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 from reach.backend.redis_backend.eviction import QUESTION
 from reach.backend.redis_backend.side import Side
-from reach.backend.redis_backend.streams import LOST, code_of, entries_of, facts_of, lost
+from reach.backend.redis_backend.streams import LOST, code_of, entries_of, facts_of, lost, text_of
 from reach.backend.scripts import script
+from reach.backend.steps import Followed
 from reach.errors import BackendError
 
 TRIM_EVERY_MS = 60_000
@@ -58,6 +59,22 @@ class RecordsSide(Side):
         if not read and await self._streams.ends_before(key, cursor):
             read = await self._streams.read({key: "0-0"}, max_entries)
         return [(entry.id, (entry.fields or {}).get(b"b", b"[]")) for _, entries in read for entry in entries]
+
+    async def follow_events(
+        self, partition: int, group: str, reader: str, max_batches: int = 100, idle_ms: int = 30_000
+    ) -> Followed:
+        reply = await self._link.run(
+            script("follow"), self._keys.events(partition), group, reader, max_batches, idle_ms
+        )
+        missed, *batches = reply
+        return Followed(missed, tuple((text_of(entry_id), batch) for entry_id, batch in batches))
+
+    async def finish_events(self, partition: int, group: str, entry_ids: Sequence[str]) -> None:
+        if entry_ids:
+            await self._link.call("XACK", self._keys.events(partition), group, *entry_ids)
+
+    async def unfollow_events(self, partition: int, group: str, reader: str) -> None:
+        await self._link.run(script("sweep"), self._keys.events(partition), group, reader, 0)
 
     async def dead_letters(
         self, partition: int, after: str = "-", max_entries: int = 100

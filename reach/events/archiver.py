@@ -1,0 +1,119 @@
+"""Moves hop records from Redis into a store, each at least once and each kept once; what was trimmed before is told as a gap."""
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+import msgspec
+
+from reach.backend.steps import Followed
+from reach.errors import BackendError
+from reach.events.store import Event, EventStore, event_of
+from reach.log import PacedLog, event_log
+from reach.service import Report
+from reach.tracing.hops import HopRecord
+
+GROUP = "archive"
+MAX_BATCHES = 100
+PACE_MS = 200
+PRUNE_EVERY_RUNS = 3_000
+log = event_log("reach.events")
+
+
+class EventSource(Protocol):
+    """What is read: the part of a backend that whoever follows the events needs."""
+
+    async def now_ms(self) -> int: ...
+
+    async def follow_events(
+        self, partition: int, group: str, reader: str, max_batches: int = 100, idle_ms: int = 30_000
+    ) -> Followed: ...
+
+    async def finish_events(self, partition: int, group: str, entry_ids: Sequence[str]) -> None: ...
+
+    async def unfollow_events(self, partition: int, group: str, reader: str) -> None: ...
+
+
+class Archiver:
+    """A service. Several share the work; while the store is away, what is read waits, and no router waits for it."""
+
+    name = "archiver"
+
+    def __init__(self, source: EventSource, store: EventStore, partitions: Sequence[int], reader: str) -> None:
+        self._source, self._store = source, store
+        self._partitions, self._reader = tuple(partitions), reader
+        self._missed = dict.fromkeys(self._partitions, 0)
+        self._full = False
+        self._runs = 0
+        self._opened = False
+        self._log = PacedLog(log)
+
+    @property
+    def interval_ms(self) -> int:
+        """At once where more may lie there."""
+        return 0 if self._full else PACE_MS
+
+    async def run_once(self) -> Report:
+        """Keep what has been recorded since. Cancelling is safe: what is not finished comes again.
+
+        Raises:
+            StoreUnavailable: The store is away; the same records come again.
+            BackendError: Redis is.
+        """
+        self._full = False
+        if not self._opened:
+            await self._store.open()
+            self._opened = True
+        if self._runs % PRUNE_EVERY_RUNS == 0:
+            await self._store.prune(await self._source.now_ms() * 1000)
+        self._runs += 1
+        kept = 0
+        for partition in self._partitions:
+            kept += await self._archive(partition)
+        return {"kept": kept} if kept else {}
+
+    async def _archive(self, partition: int) -> int:
+        followed = await self._source.follow_events(partition, GROUP, self._reader, MAX_BATCHES)
+        self._missed[partition] += followed.missed  # kept here until it is written
+        events = [event for entry_id, batch in followed.batches for event in self._events(partition, entry_id, batch)]
+        if self._missed[partition]:
+            events.append(await self._gap(partition))
+        if events:
+            await self._store.write(events)
+        self._missed[partition] = 0
+        await self._source.finish_events(partition, GROUP, [entry_id for entry_id, _ in followed.batches])
+        self._full |= len(followed.batches) >= MAX_BATCHES
+        return len(events)
+
+    def _events(self, partition: int, entry_id: str, batch: bytes) -> Iterator[Event]:
+        """The records of a batch. What is none (junk, a later form) is told and left out, so that it cannot stop the rest."""
+        try:
+            raws = msgspec.json.decode(batch, type=list[msgspec.Raw])
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            self._log.warning("unreadable batch", of=str(partition), entry=entry_id, error=str(error)[:200])
+            return
+        for number, raw in enumerate(raws):
+            event = event_of(f"{partition}/{entry_id}/{number}", bytes(raw))
+            if event is None:
+                self._log.warning("unreadable record", of=str(partition), entry=entry_id, number=number)
+            else:
+                yield event
+
+    async def _gap(self, partition: int) -> Event:
+        at_us = await self._source.now_ms() * 1000
+        counts = {"batches": self._missed[partition]}
+        record = HopRecord(at_us=at_us, point="gap", msg_id="", leg=0, attempt=0, worker=self._reader, counts=counts)
+        body = msgspec.json.encode(record)
+        self._log.warning("records were gone before they were kept", of=str(partition), **counts)
+        return Event(f"{partition}/gap/{at_us}-{self._reader}", at_us, body, {"point": "gap", "worker": self._reader})
+
+    async def close(self) -> None:
+        """Keep what is left, leave the group, close the store."""
+        try:
+            while await self.run_once():
+                pass
+            for partition in self._partitions:
+                await self._source.unfollow_events(partition, GROUP, self._reader)
+        except BackendError as error:  # another archiver takes over what is not finished
+            log.warning("events left to others", extra={"error": str(error)})
+        finally:
+            await self._store.close()

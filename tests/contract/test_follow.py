@@ -1,0 +1,108 @@
+"""Groups that read `events`: each batch at least once, what was trimmed unread is told, nothing is told twice after it is finished."""
+
+import pytest
+
+from reach.backend.steps import Followed
+from tests.contract.drive import Drive
+from tests.contract.places import KEYS
+
+pytestmark = pytest.mark.leaves_work(why="a group of readers stays, as in life")
+
+
+async def write(drive: Drive, *batches: bytes) -> None:
+    for batch in batches:
+        await drive.backend.record(0, batch)
+
+
+async def follow(drive: Drive, reader: str = "r1", group: str = "archive", **how: int) -> Followed:
+    return await drive.backend.follow_events(0, group, reader, **how)
+
+
+def told(followed: Followed) -> list[bytes]:
+    return [batch for _, batch in followed.batches]
+
+
+async def finish(drive: Drive, followed: Followed, group: str = "archive") -> None:
+    await drive.backend.finish_events(0, group, [entry_id for entry_id, _ in followed.batches])
+
+
+async def keep_two(drive: Drive) -> None:
+    await drive.backend.set_meta("meta", "max_events", b"2")
+    await drive.backend.close()
+    drive.backend = await drive.place.connect()
+
+
+async def test_a_batch_comes_again_until_it_is_finished(drive: Drive) -> None:
+    await write(drive, b"[1]", b"[2]")
+    first = await follow(drive)
+    assert told(first) == [b"[1]", b"[2]"]
+    assert await follow(drive) == first
+    await finish(drive, first)
+    await finish(drive, first)
+    assert await follow(drive) == Followed()
+    await write(drive, b"[3]")
+    assert told(await follow(drive)) == [b"[3]"]
+
+
+async def test_groups_do_not_take_from_each_other(drive: Drive) -> None:
+    await write(drive, b"[1]")
+    await finish(drive, await follow(drive))
+    assert told(await follow(drive, group="spans")) == [b"[1]"]
+
+
+async def test_two_readers_share_and_one_takes_over_from_the_other(drive: Drive) -> None:
+    await write(drive, b"[1]", b"[2]")
+    first = await follow(drive, "r1", max_batches=1)
+    second = await follow(drive, "r2", idle_ms=60_000)
+    assert (told(first), told(second)) == ([b"[1]"], [b"[2]"])
+    await finish(drive, second)
+    assert await follow(drive, "r2", idle_ms=60_000) == Followed()
+    assert told(await follow(drive, "r2", idle_ms=0)) == [b"[1]"]
+    assert await follow(drive, "r1", idle_ms=60_000) == Followed()
+
+
+async def test_what_was_trimmed_unread_is_counted_once(drive: Drive) -> None:
+    await keep_two(drive)
+    await write(drive, b"[0]")
+    await finish(drive, await follow(drive))
+    await write(drive, b"[1]", b"[2]", b"[3]", b"[4]", b"[5]")
+    late = await follow(drive)
+    assert (late.missed, told(late)) == (3, [b"[4]", b"[5]"])
+    await finish(drive, late)
+    await write(drive, b"[6]")
+    following = await follow(drive)
+    assert (following.missed, told(following)) == (0, [b"[6]"])
+    await write(drive, b"[7]", b"[8]", b"[9]")  # 6 is trimmed while it is pending, 7 before anybody has read it
+    again = await follow(drive)
+    assert (again.missed, told(again)) == (2, [b"[8]", b"[9]"])
+
+
+async def test_a_group_that_begins_late_has_missed_nothing(drive: Drive) -> None:
+    await keep_two(drive)
+    await write(drive, b"[1]", b"[2]", b"[3]")
+    first = await follow(drive)
+    assert (first.missed, told(first)) == (0, [b"[2]", b"[3]"])
+
+
+async def test_a_stream_that_was_deleted_or_is_none_is_read_from_its_start(drive: Drive) -> None:
+    await write(drive, b"[1]")
+    await finish(drive, await follow(drive))
+    await drive.place.delete(KEYS.events(0))
+    assert await follow(drive) == Followed()
+    await write(drive, b"[2]")
+    assert told(await follow(drive)) == [b"[2]"]
+    await drive.place.spoil(KEYS.events(0))
+    assert await follow(drive) == Followed()
+    await write(drive, b"[3]")
+    assert told(await follow(drive)) == [b"[3]"]
+
+
+async def test_a_reader_that_goes_leaves_nothing_but_what_it_holds(drive: Drive) -> None:
+    await write(drive, b"[1]")
+    held = await follow(drive)
+    await drive.backend.unfollow_events(0, "archive", "r1")
+    assert told(await follow(drive, "r2", idle_ms=0)) == [b"[1]"]
+    await finish(drive, held)
+    await drive.backend.unfollow_events(0, "archive", "r1")
+    await drive.backend.unfollow_events(0, "archive", "nobody")
+    assert await follow(drive, "r2") == Followed()

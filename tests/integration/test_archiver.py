@@ -1,0 +1,148 @@
+"""From Redis into a store: nothing twice, nothing silently lost, whoever is away."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from reach.backend import open_backend
+from reach.backend.port import Backend
+from reach.backend.private_server import PrivateServer
+from reach.events.archiver import GROUP, Archiver
+from reach.events.opening import open_store
+from reach.events.sqlite import SqliteStore
+from reach.events.store import Event, Query, StoreUnavailable
+
+pytestmark = pytest.mark.leaves_work(why="the archivers' group stays, as in life")
+
+
+class Lame(SqliteStore):
+    """A store that is away while `away` says so; `half`: it keeps what it is given, and says that it has not."""
+
+    away = half = False
+
+    async def write(self, events: Sequence[Event]) -> int:
+        if self.away and not self.half:
+            raise StoreUnavailable("away")
+        kept = await super().write(events)
+        if self.half:
+            raise StoreUnavailable("half away")
+        return kept
+
+
+Connect = Callable[[], Awaitable[Backend]]
+
+
+@pytest.fixture
+async def connect(server: PrivateServer) -> AsyncIterator[Connect]:
+    """Opens backends; the bounds of `meta` are read then."""
+    made: list[Backend] = []
+
+    async def connected() -> Backend:
+        made.append(open_backend(server.url))
+        await made[-1].open()
+        return made[-1]
+
+    yield connected
+    for each in made:
+        await each.close()
+
+
+@pytest.fixture
+async def backend(connect: Connect) -> Backend:
+    return await connect()
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[Lame]:
+    made = Lame(str(tmp_path))
+    yield made
+    await made.close()
+
+
+async def write(backend: Backend, *numbers: int) -> None:
+    now_us = await backend.now_ms() * 1000
+    await backend.record(0, msgspec.json.encode([{"at_us": now_us + at, "msg_id": f"m{at}"} for at in numbers]))
+
+
+async def kept(store: SqliteStore) -> list[str]:
+    return [found.get("msg_id") or f"gap of {found['counts']['batches']}" for found in await store.find(Query())]
+
+
+async def drain(archiver: Archiver) -> None:
+    while await archiver.run_once():
+        pass
+
+
+async def test_everything_is_kept_once_also_where_the_store_was_away(backend: Backend, store: Lame) -> None:
+    archiver = Archiver(backend, store, [0], "a1")
+    await write(backend, 1, 2)
+    store.away = True
+    with pytest.raises(StoreUnavailable):
+        await archiver.run_once()
+    store.half = True
+    with pytest.raises(StoreUnavailable):
+        await archiver.run_once()
+    store.away = store.half = False
+    await write(backend, 3)
+    await drain(archiver)
+    assert await kept(store) == ["m1", "m2", "m3"]
+    await archiver.close()
+
+
+async def test_what_a_dead_archiver_held_is_kept_by_another(backend: Backend, store: Lame) -> None:
+    await write(backend, 1)
+    assert (await backend.follow_events(0, GROUP, "dead")).batches
+    archiver = Archiver(backend, store, [0], "a2")
+    await drain(archiver)
+    assert await kept(store) == []
+    taken = await backend.follow_events(0, GROUP, "a2", idle_ms=0)
+    assert taken.batches
+    await drain(archiver)
+    assert await kept(store) == ["m1"]
+    await archiver.close()
+
+
+async def test_what_was_trimmed_meanwhile_is_a_gap(connect: Connect, backend: Backend, store: Lame) -> None:
+    await backend.set_meta("meta", "max_events", b"2")
+    bounded = await connect()
+    archiver = Archiver(bounded, store, [0], "a1")
+    await write(bounded, 0)
+    await drain(archiver)
+    for number in range(1, 6):
+        await write(bounded, number)
+    await drain(archiver)
+    assert sorted(await kept(store)) == ["gap of 3", "m0", "m4", "m5"]
+    await archiver.close()
+
+
+async def test_a_gap_outlives_a_store_that_is_away(connect: Connect, backend: Backend, store: Lame) -> None:
+    await backend.set_meta("meta", "max_events", b"1")
+    bounded = await connect()
+    archiver = Archiver(bounded, store, [0], "a1")
+    await drain(archiver)
+    for number in range(3):
+        await write(bounded, number)
+    store.away = True
+    for _ in range(2):
+        with pytest.raises(StoreUnavailable):
+            await archiver.run_once()
+    store.away = False
+    await drain(archiver)
+    assert sorted(await kept(store)) == ["gap of 2", "m2"]
+    await archiver.close()
+
+
+async def test_junk_stops_nothing(backend: Backend, store: Lame) -> None:
+    for junk in (b"", b"{}", b"\xff\xfe", b"[" * 9_000, b'[1,"x",null]'):
+        await backend.record(0, junk)
+    await write(backend, 1)
+    archiver = Archiver(backend, store, [0], "a1")
+    await drain(archiver)
+    assert await kept(store) == ["m1"]
+    await archiver.close()
+
+
+def test_the_store_of_a_url_is_the_same(tmp_path: Path) -> None:
+    assert isinstance(open_store(f"sqlite:{tmp_path}"), SqliteStore)
