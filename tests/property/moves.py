@@ -138,6 +138,9 @@ odd = (
     built("drop_dead", st.integers(0, 2)),
     built("requeue", st.integers(0, 2), lanes),
     built("record", st.sampled_from((b"[]", b'[{"hop":1}]'))),
+    built("follow", workers, st.integers(1, 3), waits_ms),
+    built("finish_followed", st.integers(1, 3)),
+    built("unfollow", workers),
 )
 registry = (
     built(
@@ -194,7 +197,7 @@ losses = (
         "lose",
         st.sampled_from(
             (
-                *("inbox", "entry", "entry", "bytes", "record", "tick", "due", "mailbox"),
+                *("inbox", "entry", "entry", "bytes", "record", "tick", "due", "mailbox", "events"),
                 *(
                     "again",
                     "ingress",
@@ -218,7 +221,20 @@ losses = (
         "spoil",
         st.sampled_from(
             (
-                *("mailbox", "inbox", "due", "tick", "again", "ingress", "dead", "bytes", "agents", "beats", "load"),
+                *(
+                    "mailbox",
+                    "inbox",
+                    "due",
+                    "tick",
+                    "again",
+                    "ingress",
+                    "dead",
+                    "events",
+                    "bytes",
+                    "agents",
+                    "beats",
+                    "load",
+                ),
                 *(
                     "changes",
                     "control",

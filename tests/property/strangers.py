@@ -116,6 +116,18 @@ class WholeWalker(Walker):
         letters = await self.backend.dead_letters(0, self.letters)
         self.letters = letters[-1][0] if letters else self.letters
 
+    async def follow(self, reader: str, most: int, idle_ms: int) -> None:
+        self.followed += [
+            batch[0] for batch in (await self.backend.follow_events(0, "g", reader, most, idle_ms)).batches
+        ]
+
+    async def finish_followed(self, count: int) -> None:
+        """Some of what was ever given out, once more, too."""
+        await self.backend.finish_events(0, "g", self.followed[-count:])
+
+    async def unfollow(self, reader: str) -> None:
+        await self.backend.unfollow_events(0, "g", reader)
+
     async def drop_dead(self, pick: int) -> None:
         """An admin takes dead letters away, one of them twice, and one that never was."""
         letters = [entry_id for entry_id, _ in await self.trio.entries(KEYS.dead(0))]
@@ -148,6 +160,7 @@ class WholeWalker(Walker):
             "conversation": KEYS.conversation("c1"),
             "rate": KEYS.rate(agent),
             "health": KEYS.health(0),
+            "events": KEYS.events(0),
         }
         if what in keys:
             await self.trio.by_hand("delete", keys[what])
@@ -170,6 +183,7 @@ class WholeWalker(Walker):
             "again": KEYS.again(0),
             "ingress": KEYS.ingress(0, "normal"),
             "dead": KEYS.dead(0),
+            "events": KEYS.events(0),
             "bytes": KEYS.envelope(0, msg_id_of(0)),
             "agents": KEYS.agents(),
             "beats": KEYS.beats(),

@@ -115,6 +115,7 @@ class Walker:
         self.controls: list[str] = []
         self.mail: dict[str, str] = dict.fromkeys(BOXES, "0")
         self.events, self.changes, self.letters = "0", "0", "-"
+        self.followed: list[str] = []  # batches of events that a group has given out
         self.bells: dict[str, dict[str, str]] = {}
 
     async def begin(self) -> None:

@@ -18,7 +18,7 @@ class FollowingSide(Side):
             known = stream.group(group)
             of = _made(stream, group) if known is None else known
             missed = _missed(stream, of)
-            found = of.own(reader, self._store.now_ms())
+            found = of.own(reader, self._store.now_ms(), max_batches)
             missed += _forget(of, found)
             batches = _whole(found)
             if not batches:
@@ -26,7 +26,7 @@ class FollowingSide(Side):
                 missed, batches = missed + len(gone), _whole(claimed)
             if not batches:
                 batches = _whole(of.read(reader, max_batches, self._store.now_ms()))
-            return Followed(missed, tuple(batches[:max_batches]))
+            return Followed(missed, tuple(batches))
 
         return await self._step("follow_events", step)
 

@@ -193,9 +193,9 @@ class Group:
         ids = sorted(entry_id for entry_id, pending in self.pending.items() if pending.consumer == consumer)
         return [(format_id(entry_id), self.stream.get(format_id(entry_id))) for entry_id in ids]
 
-    def own(self, consumer: str, now_ms: int) -> list[tuple[str, Fields | None]]:
-        """XREADGROUP 0: the same, and what has a body is delivered once more."""
-        found = self.held_by(consumer)
+    def own(self, consumer: str, now_ms: int, count: int | None = None) -> list[tuple[str, Fields | None]]:
+        """XREADGROUP 0: the same, the oldest `count` of them, and what has a body is delivered once more."""
+        found = self.held_by(consumer)[:count]
         for entry_id, fields in found:
             if fields is not None:
                 pending = self.pending[parse_id(entry_id)]
