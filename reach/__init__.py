@@ -20,6 +20,7 @@ from reach.errors import (
     SchemaRefused,
     Timeout,
 )
+from reach.routing.explain import Candidate, Explanation
 from reach.sdk.agent import Agent
 from reach.sdk.client import Reach
 from reach.sdk.context import Context
@@ -41,10 +42,12 @@ __all__ = [
     "BackendUnavailable",
     "Budget",
     "Cancelled",
+    "Candidate",
     "ConfigError",
     "Context",
     "Envelope",
     "EnvelopeError",
+    "Explanation",
     "Group",
     "Handle",
     "HandlerFailed",

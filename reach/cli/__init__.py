@@ -16,6 +16,7 @@ from reach.cli import (
     doctor,
     env_settings,
     events,
+    explaining,
     messages,
     routes,
     rules,
@@ -37,6 +38,7 @@ def main() -> None:
     """
 
 
+routes.routes.add_command(explaining.test_)
 for command in (
     dev.dev,
     demo.demo,

@@ -7,10 +7,11 @@ import click
 import msgspec
 
 from reach.cli import edge
+from reach.clock import SystemClock
 from reach.delivery.dead_letters import DeadLetter, DeadLetters
-from reach.envelope.rules import check_pattern
 from reach.errors import EnvelopeError
 from reach.ids import stream_id
+from reach.sdk.names import Names
 
 _UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 ALL = 1_000_000
@@ -76,19 +77,18 @@ def show(name: str, redis_url: str, env: str) -> int:
 @dead.command()
 @click.argument("names", nargs=-1)
 @click.option("--all", "everything", is_flag=True, help="Every letter of the env.")
-@click.option("--to", "target", metavar="PATTERN", help="Another target: agent_id:..., capability:..., group:...")
+@click.option("--to", "target", metavar="PATTERN", help="Another target: a pattern or a bare name.")
 @edge.with_place
 def requeue(names: tuple[str, ...], everything: bool, target: str | None, redis_url: str, env: str) -> int:
     """Send letters once more, with new deadlines; NAMES are entry ids or msg_ids. Safe to run twice."""
 
     async def send() -> int:
-        if target is not None:
-            check_pattern(target)
         async with edge.opened(redis_url, env) as backend:
+            pattern = await Names(backend, SystemClock()).pattern_of(target) if target is not None else None
             letters = DeadLetters(backend)
             found, missing = await _named(letters, names, everything)
             found = _latest(found, names)
-            problems = [await _sent(letters, letter, target) for letter in found]
+            problems = [await _sent(letters, letter, pattern) for letter in found]
             await edge.complain_if_nobody_serves(backend, redis_url, env)
             return max([edge.OK, *problems, *map(_missing, missing)])
 

@@ -1,21 +1,27 @@
 """`reach send` and `reach request`."""
 
+import re
 import sys
+from datetime import datetime
 from pathlib import Path
 from typing import Any, cast
 
 import click
 import msgspec
 
+from reach import ids
 from reach.cli import edge
 from reach.envelope.codec import DEFAULT_MAX_BYTES
 from reach.envelope.receipt import Status
+from reach.envelope.rules import sender_of
 from reach.sdk.budgets import check_budget
 from reach.sdk.client import Reach
-from reach.sdk.durations import to_ms
+from reach.sdk.declared import needs_of
+from reach.sdk.durations import moment_ms, to_ms
 from reach.sdk.options import Options
 from reach.sdk.receipts import Receipt
 
+_NUMBER = re.compile(r"\d+(\.\d+)?").fullmatch
 #: A key needs a sender that is the same each time.
 SENDER = "reach-cli"
 
@@ -49,6 +55,49 @@ class Seconds(click.ParamType[float]):
         return seconds
 
 
+class Pair(click.ParamType[tuple[str, str]]):
+    """`NAME=VALUE`."""
+
+    name = "NAME=VALUE"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, Any]:
+        """Name and value."""
+        name, equals, said = str(value).partition("=")
+        if not name or not equals:
+            self.fail(f"{value!r} is no NAME=VALUE", param, ctx)
+        return name, said
+
+
+class Needed(Pair):
+    """What an agent must have: `tier=large`, `context_tokens=8000`."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, Any]:
+        """Name and value, a number where it is one."""
+        name, said = super().convert(value, param, ctx)
+        number = ids.count_of(said) if name == "context_tokens" else None
+        read = said if number is None else number
+        try:
+            needs_of({name: read})
+        except (TypeError, ValueError) as error:
+            self.fail(str(error), param, ctx)
+        return name, read
+
+
+class When(click.ParamType[float]):
+    """A moment: `2026-12-01T08:00:00Z`, with its offset from UTC, or Unix seconds."""
+
+    name = "moment"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Unix seconds."""
+        text = str(value)
+        try:
+            moment = float(text) if _NUMBER(text) else datetime.fromisoformat(text)
+            return moment_ms(moment, "--not-before") / 1000
+        except (TypeError, ValueError) as error:
+            self.fail(f"{text!r} is no moment such as 2026-12-01T08:00:00Z or Unix seconds: {error}", param, ctx)
+
+
 def with_message(command: edge.Command) -> edge.Command:
     """Target, body and what a message may say."""
     for add in reversed(
@@ -69,6 +118,22 @@ def with_message(command: edge.Command) -> edge.Command:
                 type=Seconds(least=0),
                 metavar="SECONDS",
                 help="Hand it over so much later, at most seven days (604800); every timeout counts from then.",
+            ),
+            click.option(
+                "--not-before",
+                type=When(),
+                metavar="MOMENT",
+                help="The same as a moment: 2026-12-01T08:00:00Z, or Unix seconds.",
+            ),
+            click.option(
+                "--needs",
+                type=Needed(),
+                multiple=True,
+                help="What its agent must have: tier=large, context_tokens=8000.",
+            ),
+            click.option("--header", "headers", type=Pair(), multiple=True, help="Carried untouched; again for more."),
+            click.option(
+                "--as", "sender", metavar="SENDER", help=f"Who sends it; with --key {SENDER} where nothing is said."
             ),
             click.option("--key", help="Your own id of this piece of work: a repeat runs nothing."),
             click.option("--priority", type=click.IntRange(1, 10), default=5, show_default=True),
@@ -99,14 +164,14 @@ def with_message(command: edge.Command) -> edge.Command:
 @click.command()
 @with_message
 @edge.with_output("text", "json")
-def request(target: str, body: str | None, redis_url: str, env: str, form: str, **said: Any) -> int:
+def request(target: str, body: str | None, redis_url: str, env: str, form: str, sender: str | None, **said: Any) -> int:
     """Send BODY to TARGET and wait for the end; print the output, or with -o json the whole receipt.
 
     TARGET is a pattern (capability:refund, agent_id:x, group:g) or a bare name. BODY is JSON, or any other text, which is sent as a JSON
     string; `-` reads it from stdin, `@file` from a file.
     """
     options = options_of(said)
-    receipt = edge.run(_request(redis_url, env, target, read_body(body), options))
+    receipt = edge.run(_request(redis_url, env, target, read_body(body), options, sender))
     if form == "json":
         edge.data(edge.as_json(receipt))
     elif receipt.ok:
@@ -129,36 +194,54 @@ def request(target: str, body: str | None, redis_url: str, env: str, form: str, 
     help="With --scope all: who is in the first stage, and once more for each later one; several with a comma between.",
 )
 def send(
-    target: str, body: str | None, scope: Any, stages: tuple[str, ...], redis_url: str, env: str, **said: Any
+    target: str,
+    body: str | None,
+    scope: Any,
+    stages: tuple[str, ...],
+    redis_url: str,
+    env: str,
+    sender: str | None,
+    **said: Any,
 ) -> None:
     """Send BODY to TARGET and print the message's id. Its acceptance is acknowledged; nobody waits for the end.
 
     TARGET and BODY as for request. A stage begins when all before it have ended well; who is in none is only shown the message.
+    Who has sent it, for cancel and answer, is told on stderr.
     """
     options = options_of(said)
     if stages:
         options["process_order"] = [[name.strip() for name in stage.split(",")] for stage in stages]
-    click.echo(edge.run(_send(redis_url, env, target, read_body(body), scope, options)))
+    msg_id, sent_as = edge.run(_send(redis_url, env, target, read_body(body), scope, options, sender))
+    click.echo(msg_id)
+    edge.say(f"sent as {sent_as}: reach cancel {msg_id} --as {sent_as}")
 
 
-async def _request(url: str, env: str, target: str, body: object, options: Options) -> Receipt[Any]:
-    async with Reach.connect(url, env, _sender(options)) as reach, edge.complaining(reach.backend, url, env):
+async def _request(url: str, env: str, target: str, body: object, options: Options, sender: str | None) -> Receipt[Any]:
+    async with Reach.connect(url, env, _sender(options, sender)) as reach, edge.complaining(reach.backend, url, env):
         return await reach.request(target, body, **options)
 
 
-async def _send(url: str, env: str, target: str, body: object, scope: Any, options: Options) -> str:
-    async with Reach.connect(url, env, _sender(options)) as reach:
-        return (await reach.send(target, body, scope=scope, **options)).msg_id
+async def _send(
+    url: str, env: str, target: str, body: object, scope: Any, options: Options, sender: str | None
+) -> tuple[str, str]:
+    """The message's id, and who counts as its sender."""
+    async with Reach.connect(url, env, _sender(options, sender)) as reach:
+        handle = await reach.send(target, body, scope=scope, **options)
+        return handle.msg_id, sender_of(reach.origin.source)
 
 
-def _sender(options: Options) -> str | None:
-    return SENDER if "key" in options else None
+def _sender(options: Options, sender: str | None) -> str | None:
+    return sender or (SENDER if "key" in options else None)
 
 
 def options_of(said: dict[str, Any]) -> Options:
     """What was said on the command line, as the client takes it."""
     budget = {name: said.pop(f"budget_{name}", None) for name in ("hops", "cost", "tokens")}
-    options = {name.removesuffix("_"): value for name, value in said.items() if value is not None}
+    pairs = {name: dict(said.pop(name, ())) for name in ("needs", "headers")}
+    options: dict[str, Any] = {name: value for name, value in pairs.items() if value}
+    options |= {name.removesuffix("_"): value for name, value in said.items() if value is not None}
+    if "delay" in options and "not_before" in options:
+        raise click.UsageError("--delay and --not-before are two ways to say the same: one is wanted")
     if any(limit is not None for limit in budget.values()):
         try:
             check_budget(budget)

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from reach.backend.port import Backend
+from reach.delivery.permission import Permission
 from reach.envelope.codec import DEFAULT_MAX_BYTES, decode, encode
 from reach.envelope.message import Envelope, Target
 from reach.envelope.rules import (
@@ -87,6 +88,7 @@ class DeadLetters:
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
+        self._permission = Permission(backend)
 
     async def list(self, max_entries: int = 1_000) -> AsyncIterator[DeadLetter]:
         """The letters, partition by partition, the oldest of each first, at most `max_entries` in all."""
@@ -123,7 +125,8 @@ class DeadLetters:
             target: Another pattern; scope one.
 
         Raises:
-            EnvelopeError: The letter holds no envelope that could be sent, or the target is no pattern. The letter stays.
+            EnvelopeError: The letter holds no envelope that could be sent, the target is no pattern, or the rules keep its source from
+                everybody who answers that (`auth.denied`). The letter stays.
             IngressFull: No router takes what lies at the doors. The letter stays.
             BackendError: It may or may not have been sent; requeue it again.
         """
@@ -137,6 +140,7 @@ class DeadLetters:
         else:
             new = self._as_its_own(new, letter, target or _own_pattern(letter, old))
         check_fields(new)
+        await self._permission.check(new)
         # What a router refuses is no letter any more: it must not become larger than one that was taken.
         max_bytes = max(DEFAULT_MAX_BYTES, len(letter.envelope))
         data = encode(_with_history(new, letter.attempts, max_bytes))

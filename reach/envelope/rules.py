@@ -26,6 +26,7 @@ from reach.envelope.message import (
     Target,
     Timeouts,
 )
+from reach.envelope.patterns import pattern_problem
 from reach.errors import EnvelopeError
 
 BUILT_IN_TYPES = frozenset({"request", "event"})
@@ -35,7 +36,6 @@ MAX_TTL_MS = 24 * 3600 * 1000
 MAX_TIMEOUT_MS = 7 * MAX_TTL_MS
 MAX_ATTEMPTS = 10
 MAX_HEADERS_BYTES = 4096
-MAX_PATTERN = 4096
 #: The record of a message keeps how far each stage is, and every step on a leg writes it.
 MAX_STAGES = 100
 MAX_STAGE_PATTERNS = 1_000
@@ -129,7 +129,7 @@ def check_pattern(text: str) -> None:
     Raises:
         EnvelopeError: `target.bad_pattern`.
     """
-    problem = _pattern_problem(text)
+    problem = pattern_problem(text)
     if problem is not None:
         raise EnvelopeError("target.bad_pattern", problem, details={"pattern": text[:128]})
 
@@ -222,7 +222,7 @@ def _check_source(envelope: Envelope, source: Source) -> None:
 
 
 def _check_target(envelope: Envelope, target: Target) -> None:
-    problem = _pattern_problem(target.pattern)
+    problem = pattern_problem(target.pattern)
     if problem is not None:
         _refuse(envelope, "target.bad_pattern", problem, field="target.pattern", pattern=target.pattern[:128])
     stages = envelope.process_order
@@ -244,7 +244,7 @@ def _check_stages(envelope: Envelope, stages: tuple[tuple[str, ...], ...]) -> No
         _bad(envelope, "process_order", f"{patterns} patterns, at most {MAX_STAGE_PATTERNS}")
     for number, stage in enumerate(stages):
         for pattern in stage:
-            problem = _pattern_problem(pattern)
+            problem = pattern_problem(pattern)
             if problem is not None:
                 text = pattern[:128]
                 _refuse(envelope, "target.bad_pattern", problem, field="process_order", stage=number, pattern=text)
@@ -292,23 +292,6 @@ def _check_not_negative(envelope: Envelope, part: str, value: Needs | Budget) ->
         number = getattr(value, name)
         if isinstance(number, int | float) and not 0 <= number < math.inf:
             _bad(envelope, f"{part}.{name}", "below 0" if number < 0 else "no finite number")
-
-
-def _pattern_problem(text: str) -> str | None:
-    kind, colon, rest = text.partition(":")
-    if len(text) > MAX_PATTERN:
-        return f"{len(text)} characters, at most {MAX_PATTERN}"
-    if kind == "capability":
-        return None if all(map(_is_capability_term, rest.split("+"))) else "not capabilities joined by +"
-    if kind in ("agent_id", "group"):
-        return None if ids.is_name(rest) else f"not a name after {kind}:"
-    if kind == "intent":
-        return None if rest.strip() else "nothing after intent:"
-    return "unknown kind of pattern" if colon else "no kind before a colon"
-
-
-def _is_capability_term(term: str) -> bool:
-    return ids.is_token(term.removesuffix(".*"))
 
 
 def _utf8_length(text: str) -> int:

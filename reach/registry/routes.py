@@ -7,24 +7,19 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from reach.backend.port import Backend
-from reach.envelope.message import Scope
+from reach.envelope.message import Envelope
 from reach.envelope.records import decode_policy
 from reach.envelope.registration import MAX_CAPABILITIES, RoutePolicy
+from reach.envelope.rules import partition_of
 from reach.errors import RecordError
-from reach.routing.decide import Chooser, decide
+from reach.routing.explain import Explanation, explain
 from reach.routing.index import CapabilityIndex
-from reach.routing.intents import Ranked
-from reach.routing.message import Message
-from reach.routing.pattern import parse
 from reach.routing.policies import read_policy
-from reach.routing.steps import Choice
-from reach.routing.strategies import Memory, strategy_for
 
 if TYPE_CHECKING:
     from reach.routing.meanings import Meanings
 
-#: As a message that says nothing else has them.
-TOTAL_MS, NETWORK_MS = 30_000, 3_000
+MAX_DRAWS = 100_000
 
 
 class Route(msgspec.Struct, frozen=True):
@@ -33,24 +28,6 @@ class Route(msgspec.Struct, frozen=True):
     pattern: str
     policy: bytes
     problem: str = ""
-
-
-class Trial(msgspec.Struct, frozen=True):
-    """Where a message would go now, and why. Nothing was sent.
-
-    Attributes:
-        pattern: What was asked for.
-        policy: What the env says of it.
-        strategy: Which one chooses.
-        choice: The decision, with every candidate, who refused it and why, and what it weighed in the draw.
-        ranked: Of an intent: the capabilities that come nearest, best first.
-    """
-
-    pattern: str
-    policy: RoutePolicy
-    strategy: str
-    choice: Choice
-    ranked: tuple[Ranked, ...] = ()
 
 
 class Routes:
@@ -92,60 +69,48 @@ class Routes:
         await self._backend.set_meta("routes", pattern, None)
         return True
 
-    async def test(
+    async def explain(
         self,
-        pattern: str,
+        envelope: Envelope,
         *,
-        scope: Scope = "one",
-        type: str = "request",
-        schema: str | None = None,
-        sender: str = "",
-        hops: frozenset[str] = frozenset(),
-        tier: str | None = None,
-        zone: str | None = None,
-        conversation: str = "",
-        order_key: str = "",
-    ) -> Trial:
+        partition: int | None = None,
+        draws: int = 1,
+        replies_to: str = "",
+    ) -> Explanation:
         """Decide as a router would now, about a message that comes for the first time; nothing is sent.
 
+        What only the step itself knows is not seen: a full inbox, a rate limit that is used up, a budget, an open message of the same id.
+
         Args:
-            pattern: The target, as senders write it.
-            scope: One of those who fit, or all.
-            type: Of the message.
-            schema: Of its body.
-            sender: Whose message it answers, if it is an answer.
-            hops: The agents that the conversation went through.
-            tier: That it needs.
-            zone: Of the sender.
-            conversation: What `sticky` goes by.
-            order_key: The same.
+            envelope: As it would be sent; its target may also be a bare name.
+            partition: In which it would lie; None: its order_key says, else 0.
+            draws: How often to draw, for the shares of the candidates.
+            replies_to: The sender of the message that it answers, if it answers one that its own sender has had.
 
         Raises:
-            EnvelopeError: The pattern is none.
+            EnvelopeError: It breaks a rule; a sender would be told so at once.
+            ValueError: There is no such partition, or no draw.
             BackendError: The registry cannot be read.
         """
+        partitions = self._backend.partitions
+        if partition is None:
+            partition = partition_of("", envelope.order_key, partitions) if envelope.order_key is not None else 0
+        if not 0 <= partition < partitions:
+            raise ValueError(f"partition is {partition}: the env has 0 to {partitions - 1}")
+        if not 1 <= draws <= MAX_DRAWS:
+            raise ValueError(f"draws is {draws}: 1 to {MAX_DRAWS} is wanted")
         index, now_ms = await read_index(self._backend, self._model)
-        message = Message(
-            pattern=parse(pattern),
-            scope=scope,
-            type=type,
-            schema=schema,
+        return explain(
+            envelope,
+            index,
             env=self._backend.env,
-            zone=zone,
-            tier=tier,
-            order_key=order_key,
-            conversation=conversation,
-            hops=hops,
-            replies_to=sender,
-            start_at_ms=now_ms,
-            first_at_ms=now_ms + TOTAL_MS,
-            total_at_ms=now_ms + TOTAL_MS,
-            network_ms=NETWORK_MS,
+            partition=partition,
+            now_ms=now_ms,
+            rng=self._rng,
+            draws=draws,
+            replies_to=replies_to,
+            was_asked=bool(replies_to),
         )
-        policy = index.policy(pattern)
-        choice = decide(message, None, Chooser(index=index, rng=self._rng, memory=Memory(), whole=True), now_ms)
-        ranked = tuple(index.ranked(message.pattern.name)) if message.pattern.kind == "intent" else ()
-        return Trial(pattern, policy, strategy_for(scope, policy.strategy), choice, ranked)
 
 
 async def read_index(backend: Backend, model: "Meanings | None" = None) -> tuple[CapabilityIndex, int]:

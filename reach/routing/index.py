@@ -128,6 +128,10 @@ class CapabilityIndex:
         """The policy that the admin gave this pattern, else the default one."""
         return self._policies.get(pattern, DEFAULT_POLICY)
 
+    def has_policy(self, pattern: str) -> bool:
+        """Whether the admin gave this pattern a policy that can be read."""
+        return pattern in self._policies
+
     def caller(self, agent_id: str, name: str) -> Caller | None:
         """What a source may call; None: everything."""
         return self.access.of(agent_id, name, self.agents.get(agent_id))

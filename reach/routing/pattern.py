@@ -4,6 +4,7 @@ from typing import Literal, Protocol, cast
 
 import msgspec
 
+from reach import ids
 from reach.envelope import rules
 
 Kind = Literal["agent_id", "capability", "group", "intent"]
@@ -60,7 +61,9 @@ def resolve_bare(name: str, known: KnownNames) -> Pattern:
     """
     if ":" in name:
         return parse(name)
-    return parse(f"agent_id:{name}" if known.has_agent(name) else f"capability:{name}")
+    if ids.is_name(name) and (known.has_agent(name) or not ids.is_token(name)):
+        return parse(f"agent_id:{name}")
+    return parse(f"capability:{name}")
 
 
 def _term(text: str) -> Term:

@@ -5,21 +5,23 @@ import socket
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from types import TracebackType
-from typing import Generic, Protocol, Self, TypeVar
+from typing import Generic, Protocol, Self, TypeVar, Unpack
 
 from reach import ids
 from reach.backend.port import Backend
 from reach.delivery.dead_letters import DeadLetters
-from reach.envelope.message import Source
+from reach.envelope.message import Scope, Source
 from reach.envelope.receipt import Notice
 from reach.envelope.rules import sender_of
 from reach.errors import ConfigError
 from reach.log import event_log
 from reach.registry.call_rules import Rules
 from reach.registry.routes import Routes
+from reach.routing.explain import Explanation
 from reach.sdk.declared import check_text
 from reach.sdk.embedded import MemoryPlace, shared_place
 from reach.sdk.exchange import Exchange
+from reach.sdk.options import Options
 from reach.sdk.places import Place, RedisPlace
 from reach.sdk.sending import Origin, Sending
 from reach.settings import DEFAULT_URL, default_node_id
@@ -234,6 +236,36 @@ class Reach(Sending):
         self._exchange.check_open()
         await self._exchange.answering.answer_by_id(msg_id, sender_of(self._origin.source), value, leg)
 
+    async def explain(
+        self,
+        target: str,
+        body: object = None,
+        *,
+        scope: Scope = "one",
+        draws: int = 1,
+        partition: int | None = None,
+        **options: Unpack[Options],
+    ) -> Explanation:
+        """Where this message would go if it were sent now, who else fits, and which filter refuses the others and why. Nothing is sent.
+
+        What only the sending itself shows is not seen: a full inbox, a rate limit that is used up, a budget that is spent.
+
+        Args:
+            target: As `request`, also a bare name.
+            body: As `request`.
+            scope: "one" of the agents that fit, or "all" of them.
+            draws: How often to draw, at most 100,000: the candidates' shares are of so many.
+            partition: In which the message would lie; None: its order_key says, else 0.
+            options: As `request`.
+
+        Raises:
+            EnvelopeError: It breaks a rule.
+            ValueError, TypeError: An option's value is none.
+            BackendError: The registry cannot be read.
+        """
+        envelope = self.draft(target, body, scope, options)
+        return await self.routes.explain(envelope, draws=draws, partition=partition)
+
     @property
     def dead_letters(self) -> DeadLetters:
         """What reach has given up in this env: list, find, requeue, purge."""
@@ -241,7 +273,7 @@ class Reach(Sending):
 
     @property
     def routes(self) -> Routes:
-        """The policies of this env: list, set, remove, and test where a message would go."""
+        """The policies of this env: list, set, remove, and explain where an envelope would go."""
         return Routes(self.backend, self._place.rng)
 
     @property

@@ -28,7 +28,7 @@ class Options(TypedDict, total=False):
     process_order: with scope "all", stages one after the other: a list of lists of targets. Who gets the message is `target`'s to say; each
     agent is in the first stage that names it, and begins when all before have ended well. Where one has not, those behind it end
     `stage.failed`; who is in no stage is only shown the message (`agent.observed`).
-    priority: 1 to 10, 5. max_attempts: one run and so many less one retries, 6. headers: text to text, carried untouched.
+    priority: 1 to 10, 5. max_attempts: 1 to 10, 6: one run, and so many less one retries. headers: text to text, carried untouched.
     min_confidence: 0 to 1: an answer that is less sure is kept, and one other agent is asked; the better of the two ends it, with
     `receipt.partial` where even that is less sure. needs: `{"context_tokens": ..., "tier": ...}`: what its agent must have left in its
     context, which is also what it costs of a rate limit in tokens. delay: it is handed over no earlier than so long after now, by the

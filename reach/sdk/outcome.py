@@ -11,7 +11,7 @@ from reach.delivery.answers import make_answer, plain
 from reach.errors import ReachError
 from reach.ids import is_schema
 from reach.sdk.bodies import BodyError, decode_body, encode_body
-from reach.sdk.declared import check_text
+from reach.sdk.declared import check_number, check_text
 from reach.sdk.durations import Duration, to_ms
 from reach.sdk.retry_after import told_by
 
@@ -77,6 +77,7 @@ class Result(Generic[T]):
 
     Raises:
         ValueError: The confidence is not 0 to 1, the cost not a finite number, the schema no name of one, tokens no int from 0.
+        TypeError: Confidence or cost is no number, or the schema no str.
     """
 
     __slots__ = ("confidence", "cost", "schema", "tokens", "value")
@@ -90,6 +91,9 @@ class Result(Generic[T]):
         schema: str | None = None,
         tokens: int | None = None,
     ) -> None:
+        for name, number in (("confidence", confidence), ("cost", cost)):
+            check_number(f"Result {name}", number, optional=True)
+        check_text("Result schema", schema, optional=True)
         if confidence is not None and not 0.0 <= confidence <= 1.0:
             raise ValueError(f"confidence is {confidence!r}, must be 0 to 1")
         if cost is not None and not abs(cost) <= sys.float_info.max:  # NaN neither, nor an int too large for a float

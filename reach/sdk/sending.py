@@ -227,16 +227,34 @@ class Sending:
             self._origin.exchange.own(group.deliver(n, delivery), f"gather {pendings[n].msg_id}")
         return group
 
+    def draft(self, target: str, body: object, scope: Scope, options: Options) -> Envelope:
+        """The envelope that this would send now, with its target as it stands; nothing is sent.
+
+        Raises:
+            TypeError, ValueError: An option's value is none.
+            BodyError: The body cannot be written as JSON.
+        """
+        _check(target, scope, options)
+        origin, parent = self._origin, self._parent()
+        return compose(
+            msg_id=new_msg_id(),
+            source=origin.source,
+            pattern=target,
+            scope=scope,
+            body=body,
+            options=options,
+            reply_to=origin.exchange.mailbox.id,
+            now_ms=origin.exchange.clock.wall_ms(),
+            total_ms=total_ms_of(options, parent, DEFAULT_TOTAL_MS),
+            stages=_stages(options),
+            parent=parent,
+        )
+
     # ------------------------------------------------------------ how
 
     def _open(self, target: str, scope: Scope, options: Options, *, owned: bool = False) -> Pending:
         """`owned`: whoever gives it up cancels it, where it has no key by which others know it."""
-        unknown = options.keys() - _OPTIONS
-        if unknown:
-            raise TypeError(f"unknown option {', '.join(sorted(unknown))}; there is: {', '.join(sorted(_OPTIONS))}")
-        check_text("target", target)
-        check_scope(scope)
-        check_options(options)
+        _check(target, scope, options)
         origin = self._origin
         key = options.get("key")
         if key is None:
@@ -310,6 +328,21 @@ class Sending:
             return envelope
 
         await origin.exchange.deliver(pending, make)
+
+
+def _stages(options: Options) -> tuple[tuple[str, ...], ...] | None:
+    """The stages as they were said, bare names among them."""
+    order = options.get("process_order")
+    return None if order is None else tuple(map(tuple, order))
+
+
+def _check(target: str, scope: Scope, options: Options) -> None:
+    unknown = options.keys() - _OPTIONS
+    if unknown:
+        raise TypeError(f"unknown option {', '.join(sorted(unknown))}; there is: {', '.join(sorted(_OPTIONS))}")
+    check_text("target", target)
+    check_scope(scope)
+    check_options(options)
 
 
 def _options_for(target: str, options: Options) -> Options:

@@ -6,12 +6,14 @@ from typing import Any, Literal, Self, TypeVar, Unpack, overload
 
 from reach import ids
 from reach.envelope.message import Scope
+from reach.routing.explain import Explanation
 from reach.sdk.client import Embeddable, Reach
 from reach.sdk.gathering import Group
 from reach.sdk.handle import Handle
 from reach.sdk.loop_thread import LoopThread
 from reach.sdk.options import Options
 from reach.sdk.receipts import Receipt, Receipts
+from reach.sdk.sync_admin import SyncDeadLetters, SyncRoutes, SyncRules
 from reach.sdk.sync_handles import SyncGroup, SyncHandle
 from reach.settings import DEFAULT_URL
 
@@ -116,6 +118,36 @@ class SyncReach:
             ReachError: The receipt was no success: NoRoute, Overloaded, Timeout, Rejected, HandlerFailed ...
         """
         return self._thread.call(lambda: self._reach.ask(target, body, returns=returns, **options))
+
+    def explain(
+        self,
+        target: str,
+        body: object = None,
+        *,
+        scope: Scope = "one",
+        draws: int = 1,
+        partition: int | None = None,
+        **options: Unpack[Options],
+    ) -> Explanation:
+        """Where this message would go if it were sent now, and why not elsewhere. Arguments and errors as `Reach.explain`."""
+        return self._thread.call(
+            lambda: self._reach.explain(target, body, scope=scope, draws=draws, partition=partition, **options)
+        )
+
+    @property
+    def dead_letters(self) -> SyncDeadLetters:
+        """What reach has given up in this env: list, find, requeue, purge."""
+        return SyncDeadLetters(self._thread, self._reach.dead_letters)
+
+    @property
+    def routes(self) -> SyncRoutes:
+        """The policies of this env: list, set, remove, and explain where an envelope would go."""
+        return SyncRoutes(self._thread, self._reach.routes)
+
+    @property
+    def rules(self) -> SyncRules:
+        """Who may call whom in this env: list, set, remove, and test what a source may call."""
+        return SyncRules(self._thread, self._reach.rules)
 
     def answer(self, msg_id: str, value: object, *, leg: int | None = None) -> None:
         """Answer what a handler asks of a message that this or an earlier process has sent. Arguments and errors as `Reach.answer`."""

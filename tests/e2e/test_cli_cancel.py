@@ -2,6 +2,7 @@
 
 import asyncio
 import subprocess
+import time
 import uuid
 from collections.abc import AsyncIterator
 
@@ -49,6 +50,18 @@ async def worker(server: PrivateServer) -> AsyncIterator[Worker]:
     made = Worker()
     async with router(server.url), made.agent.running(server.url, grace=0):
         yield made
+
+
+async def test_whoever_sends_is_told_as_whom_it_can_be_cancelled(server: PrivateServer, worker: Worker) -> None:
+    later = ("--needs", "tier=any", "--header", "from=here", "--not-before", str(time.time() + 600))
+    for said in ((), ("--as", "shop"), ("--key", "k")):
+        done = await asyncio.to_thread(reach, "send", "worker", *said, *later, REACH_REDIS_URL=server.url)
+        msg_id, talk = done.stdout.decode().strip(), done.stderr.decode().strip()
+        sender = talk.removeprefix("sent as ").partition(":")[0]
+        assert talk == f"sent as {sender}: reach cancel {msg_id} --as {sender}"
+        assert sender == {"--as": "shop", "--key": "reach-cli"}.get(said[0] if said else "", sender)
+        assert await call(server.url, msg_id, "--as", sender) == (0, "cancelled")
+    assert worker.began == 0
 
 
 async def test_its_sender_ends_it_and_nobody_else(server: PrivateServer, worker: Worker) -> None:

@@ -155,6 +155,24 @@ def test_a_budget_that_is_none_is_wrong_usage(option: tuple[str, str]) -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("option", "told"),
+    [
+        (("--needs", "tier"), "no NAME=VALUE"),
+        (("--needs", "colour=red"), "context_tokens and tier"),
+        (("--needs", "context_tokens=many"), "context_tokens is 'many'"),
+        (("--header", "=x"), "no NAME=VALUE"),
+        (("--not-before", "soon"), "no moment"),
+        (("--not-before", "2026-12-01T08:00:00"), "no time zone"),
+        (("--not-before", "1", "--delay", "1"), "one is wanted"),
+    ],
+)
+def test_what_a_message_cannot_say_is_wrong_usage(option: tuple[str, ...], told: str) -> None:
+    done = CliRunner().invoke(main, ["send", "x", *option])
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert told in done.stderr
+
+
 def test_the_help_names_the_longest_delay() -> None:
     assert "at most seven days" in " ".join(CliRunner().invoke(main, ["send", "--help"]).stdout.split())
 

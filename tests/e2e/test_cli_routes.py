@@ -1,5 +1,6 @@
 """`reach routes` from outside."""
 
+import asyncio
 import json
 from pathlib import Path
 
@@ -38,12 +39,18 @@ def test_all_that_is_wrong_is_told_and_nothing_is_set(server: PrivateServer) -> 
     assert all(word in talk for word in ("pattern", "strategy", "speed", "zone", "round_robin"))
     assert run(server, "ls")[1] == ""
     assert run(server, "set", "capability:refund", "@/nowhere/policy.json")[0] == 2
-    assert run(server, "test", "refund")[0] == 2
+    status, _, talk = run(server, "set", "refund", "{}")
+    assert status == 78
+    assert "capability:refund or agent_id:refund or group:refund" in talk
+    assert run(server, "test", "refund pay")[0] == 2
+    assert run(server, "test", "refund", "--at", "7")[0] == 2
+    assert run(server, "test", "refund", "--needs", "x=1")[0] == 2
+    assert run(server, "test", "refund", "--body", "/nowhere")[0] == 2
 
 
-async def test_a_trial_shows_who_gets_it_and_why(server: PrivateServer, start_worker: StartWorker) -> None:
-    import asyncio
-
+async def test_a_trial_shows_who_gets_it_and_why(
+    server: PrivateServer, start_worker: StartWorker, tmp_path: Path
+) -> None:
     start_worker().wait_ready()
     agent = Agent("refunds")
 
@@ -57,7 +64,19 @@ async def test_a_trial_shows_who_gets_it_and_why(server: PrivateServer, start_wo
         assert "goes to refunds" in out
         assert "it means capability:refund" in out
         told = json.loads((await asyncio.to_thread(run, server, "test", "capability:refund", "-o", "json"))[1])
-        assert (told["chosen"], told["strategy"], told["code"]) == (["refunds"], "score", None)
+        assert (told["chosen"], told["strategy"], told["code"]) == (["refunds"], "score", "")
+        (tmp_path / "body.json").write_text('{"order_id": "ORD-1"}')
+        said = ("--body", str(tmp_path / "body.json"), "--source", "shop-1", "--schema", "refund.request.v1")
+        more = ("--needs", "context_tokens=10", "--order-key", "7", "--at", "0", "-n", "200")
+        status, out, _ = await asyncio.to_thread(run, server, "test", "refund", *said, *more)
+        assert status == 0
+        assert "capability:refund goes to refunds (score)\npolicy: none, so the default holds\n" in out
+        assert "OF 200" in out
+        assert "1 answer the pattern, 1 fit" in out
+        told = json.loads((await asyncio.to_thread(run, server, "test", "refund", "-n", "5", "-o", "json"))[1])
+        assert told["candidates"] == [
+            {"agent": "refunds", "filter": "", "reason": "", "score": None, "share": 1.0, "chosen": True}
+        ]
         status, out, _ = await asyncio.to_thread(run, server, "test", "agent_id:refunds", "--hop", "refunds")
         assert status == 1
         assert "loop.detected" in out

@@ -309,3 +309,24 @@ def test_business_msg_id() -> None:
         with pytest.raises(EnvelopeError) as caught:
             rules.business_msg_id("dev", "refund", key)
         assert caught.value.details == {"field": "task_id"}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "told"),
+    [
+        ("refund", "capability:refund or agent_id:refund or group:refund"),
+        ("Refund", "agent_id:Refund or group:Refund"),
+        ("a b", "say agent_id:, capability:, group: or intent:"),
+        ("capability:Refund.Pay", "say capability:refund.pay"),
+        ("capability:a+b c", "'b c' is no capability"),
+        ("capability:a,b", "joined by +"),
+        ("capabilities:a", "capability:a may be meant"),
+        ("http://x", "there is agent_id:, capability:, group: and intent:"),
+        ("group:a b", "letters, digits"),
+        ("intent: ", "as intent:give me my money back"),
+    ],
+)
+def test_what_is_no_pattern_is_told_what_would_be_one(pattern: str, told: str) -> None:
+    with pytest.raises(EnvelopeError) as caught:
+        rules.check_pattern(pattern)
+    assert told in caught.value.message

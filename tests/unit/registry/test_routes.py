@@ -1,15 +1,18 @@
 """Policies of patterns: what can be set, what is refused and why, and where a message would go."""
 
 from random import Random
+from typing import Any
 
 import pytest
 
+from reach.envelope.message import Envelope, Payload, Scope, Source, Target, Traces
 from reach.envelope.records import encode_registration
 from reach.envelope.registration import Capability, Registration, RoutePolicy
-from reach.errors import ConfigError
-from reach.registry.routes import Routes, Trial
+from reach.envelope.rules import partition_of
+from reach.errors import ConfigError, EnvelopeError
+from reach.ids import new_msg_id
+from reach.registry.routes import Routes
 from reach.routing.policies import read_policy
-from reach.routing.steps import Deliver, Finish
 from tests.unit.registry.place import Place
 
 GOOD = b'{"strategy": "tiered", "tiers": ["small", 2], "weights": {"small": 3, "2": 1}, "zone": "preferred", "on_full": "wait"}'
@@ -89,42 +92,111 @@ def test_null_is_absent_and_what_is_read_is_what_routers_read() -> None:
     assert read_policy("group:a", b'{"strategy": null, "tiers": null}') == RoutePolicy()
 
 
-def agents(trial: Trial) -> list[str]:
-    return [step.agent for step in trial.choice.steps if isinstance(step, Deliver)]
+def sent(
+    pattern: str, scope: Scope = "one", *, source: str = "ann", hops: tuple[str, ...] = (), **fields: Any
+) -> Envelope:
+    """A message as it would be sent."""
+    return Envelope(
+        msg_id=new_msg_id(),
+        type=fields.pop("type", "request"),
+        timestamp=0,
+        source=Source(agent_id=source, zone=fields.pop("zone", None)),
+        target=Target(pattern=pattern, scope=scope),
+        traces=Traces(previous_hops=hops),
+        **fields,
+    )
 
 
-async def test_a_trial_says_where_it_would_go_and_why_not_elsewhere(place: Place) -> None:
-    routes = await described(place)
-    trial = await routes.test("capability:refund", zone="a")
-    assert trial.strategy == "score"
-    assert agents(trial)[0] in {"a", "b"}
-    seen = {one.agent: (one.filter, one.score) for one in trial.choice.why.candidates}
-    assert seen["c"] == ("ready", None)
-    assert seen["a"][1] == pytest.approx(0.25)
-    assert seen["b"][1] == pytest.approx(0.5)
+async def test_it_is_explained_where_a_message_goes_and_why_not_elsewhere(place: Place) -> None:
+    found = await (await described(place)).explain(sent("capability:refund", zone="a"))
+    assert (found.pattern, found.strategy, found.has_policy, found.code) == ("capability:refund", "score", False, "")
+    assert found.chosen[0] in {"a", "b"}
+    seen = {one.agent: one for one in found.candidates}
+    assert (seen["c"].filter, seen["c"].reason, seen["c"].score) == ("ready", "draining", None)
+    assert seen["a"].score == pytest.approx(0.25)
+    assert seen["b"].score == pytest.approx(0.5)
+    assert [one.agent for one in found.candidates if one.chosen] == [*found.chosen]
+    assert found.counts == {"matched": 3, "fit": 2, "ready": 1}
     assert await place.backend.read_work("w", [0], 10, 0) == [], "nothing is sent"
 
 
-async def test_a_trial_follows_the_policy(place: Place) -> None:
+async def test_shares_are_those_of_many_draws_that_burden_nobody(place: Place) -> None:
     routes = await described(place)
-    await routes.set("capability:refund", b'{"strategy": "direct"}')
-    assert agents(await routes.test("capability:refund")) == ["a"]
-    assert agents(await routes.test("capability:refund", hops=frozenset({"a"}))) == ["b"]
-    assert sorted(agents(await routes.test("capability:refund", scope="all"))) == ["a", "b"]
+    found = await routes.explain(sent("capability:refund"), draws=3_000)
+    shares = {one.agent: one.share for one in found.candidates}
+    assert shares["a"] == pytest.approx(1 / 3, abs=0.05)
+    assert shares["a"] + shares["b"] == 1
+    assert shares["c"] == 0
+    await routes.set("capability:refund", b'{"strategy": "round_robin"}')
+    even = await routes.explain(sent("capability:refund"), draws=10)
+    assert [one.share for one in even.candidates] == [0.5, 0.5, 0]
 
 
-async def test_a_trial_of_an_intent_says_what_it_means(place: Place) -> None:
+async def test_the_policy_is_followed_and_told(place: Place) -> None:
     routes = await described(place)
-    trial = await routes.test("intent:my money back")
-    assert trial.ranked[0].capability == "refund"
-    assert agents(trial)[0] in {"a", "b"}
-    nothing = await routes.test("intent:sing a song")
-    assert nothing.ranked == ()
-    assert agents(nothing) == []
+    await routes.set("capability:refund", b'{"strategy": "direct", "fallback": "agent_id:c"}')
+    found = await routes.explain(sent("capability:refund"))
+    assert (found.chosen, found.has_policy, found.policy.fallback) == (("a",), True, "agent_id:c")
+    assert (await routes.explain(sent("capability:refund", hops=("a",)))).chosen == ("b",)
+    everybody = await routes.explain(sent("capability:refund", "all"))
+    assert (everybody.chosen, everybody.delayed) == (("a", "b"), ("c",))
 
 
-async def test_a_trial_of_what_nobody_may_have_says_how_it_would_end(place: Place) -> None:
+async def test_an_intent_says_what_it_means(place: Place) -> None:
     routes = await described(place)
-    (step,) = (await routes.test("agent_id:a", hops=frozenset({"a"}))).choice.steps
-    assert isinstance(step, Finish)
-    assert step.code == "loop.detected"
+    found = await routes.explain(sent("intent:my money back"))
+    assert found.means[0].capability == "refund"
+    assert found.chosen[0] in {"a", "b"}
+    nothing = await routes.explain(sent("intent:sing a song"))
+    assert (nothing.means, nothing.chosen, nothing.code) == ((), (), "")
+    assert nothing.wait_ms > 0
+
+
+@pytest.mark.parametrize(
+    ("envelope", "code", "refused_by"),
+    [
+        (sent("agent_id:a", hops=("a",)), "loop.detected", "loop"),
+        (sent("agent_id:a", type="own"), "type.unregistered", None),
+        (sent("agent_id:a", source="intern"), "auth.denied", "rules"),
+        (sent("capability:refund", "all", source="intern"), "auth.denied", "rules"),
+    ],
+)
+async def test_what_nobody_may_have_says_how_it_would_end(
+    place: Place, envelope: Envelope, code: str, refused_by: str | None
+) -> None:
+    routes = await described(place)
+    await place.backend.set_meta("rules", "r", b'{"source": "intern", "target": "*", "effect": "deny"}')
+    found = await routes.explain(envelope)
+    assert (found.code, found.chosen) == (code, ())
+    assert found.message
+    assert {one.filter for one in found.candidates} == ({refused_by} if refused_by is not None else set())
+
+
+async def test_bare_names_mean_what_they_mean_to_senders(place: Place) -> None:
+    routes = await described(place)
+    for name, pattern in (("a", "agent_id:a"), ("refund", "capability:refund"), ("Refund_X", "agent_id:Refund_X")):
+        assert (await routes.explain(sent(name))).pattern == pattern
+
+
+async def test_stages_are_explained_with_their_bare_names(place: Place) -> None:
+    routes = await described(place)
+    found = await routes.explain(sent("refund", "all", process_order=(("b",), ("a",))))
+    assert (found.chosen, found.delayed, found.observers) == (("b",), ("a",), ("c",))
+
+
+async def test_what_a_sender_would_be_told_at_once_is_told_here(place: Place) -> None:
+    routes = await described(place)
+    with pytest.raises(EnvelopeError, match=r"payload\.schema"):
+        await routes.explain(sent("refund", payload=Payload(schema="no schema")))
+    for partition, draws in ((1, 1), (-1, 1), (0, 0)):
+        with pytest.raises(ValueError, match=r"partition|draws"):
+            await routes.explain(sent("refund"), partition=partition, draws=draws)
+
+
+async def test_it_is_looked_at_in_the_partition_of_the_message() -> None:
+    place = Place(partitions=4)
+    routes = await described(place)  # agents that read one
+    assert (await routes.explain(sent("refund"))).chosen != ()
+    found = await routes.explain(sent("refund"), partition=3)
+    assert {one.filter for one in found.candidates} == {"partition"}
+    assert (await routes.explain(sent("refund", order_key="account 7"))).partition == partition_of("", "account 7", 4)

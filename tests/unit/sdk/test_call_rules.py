@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from reach import Agent, Context, Rejected
+from reach import Agent, Candidate, Context, EnvelopeError, Rejected, SyncReach
 from reach.testing import TestReach
 
 
@@ -65,7 +65,7 @@ async def test_what_waits_for_its_retry_ends_when_a_rule_comes() -> None:
     assert (receipt.code, receipt.status) == ("auth.denied", "failed")
 
 
-async def test_a_dead_letter_goes_by_the_rules_of_its_own_source() -> None:
+async def test_a_dead_letter_whose_source_may_not_call_stays_where_it_is() -> None:
     async with TestReach(desk()) as bus:
         reach = bus.reach
         handle = await bus.send("refund", "fail", max_attempts=1)
@@ -73,8 +73,50 @@ async def test_a_dead_letter_goes_by_the_rules_of_its_own_source() -> None:
         assert (await handle.receipt(1)).code == "handler.error"
         (letter,) = [one async for one in reach.dead_letters.list()]
         await reach.rules.set("no", DENY)
+        for target in (None, "agent_id:desk"):
+            with pytest.raises(EnvelopeError, match="the rule no denies") as caught:
+                await reach.dead_letters.requeue(letter, target=target)
+            assert caught.value.code == "auth.denied"
+        assert [one async for one in reach.dead_letters.list()] == [letter]
+        await reach.rules.remove("no")
         sent = await reach.dead_letters.requeue(letter)
         await bus.advance(2)
         record = await reach.backend.inspect(0, sent.msg_id)
         assert record is not None
-        assert record.legs[0].code == "auth.denied"
+        assert record.legs[0].code == "handler.error", "it has run again"
+
+
+async def test_where_a_message_would_go_is_explained_before_it_is_sent() -> None:
+    async with TestReach(desk()) as bus:
+        reach = bus.reach
+        found = await reach.explain("refund", {"order": 1}, needs={"tier": "any"}, order_key="7", draws=50)
+        assert (found.pattern, found.chosen, found.draws) == ("capability:refund", ("desk",), 50)
+        assert found.candidates == (Candidate("desk", share=1.0, chosen=True),)
+        await reach.rules.set("no", DENY)
+        found = await reach.explain("agent_id:desk", scope="all")
+        assert (found.chosen, found.code) == ((), "auth.denied")
+        assert found.candidates[0].filter == "rules"
+        assert reach.agent_id in found.candidates[0].reason
+        with pytest.raises(TypeError, match="unknown option"):
+            await reach.explain("refund", colour="red")  # type: ignore[call-arg]
+        with pytest.raises(EnvelopeError, match="capability:refund"):
+            await reach.explain("capability:Refund")
+
+
+def test_without_an_event_loop_it_is_the_same() -> None:
+    with SyncReach.embedded(desk(), agent_id="shop") as reach:
+        assert reach.explain("refund").chosen == ("desk",)
+        reach.rules.set("no", DENY)
+        assert [entry.name for entry in reach.rules.list()] == ["no"]
+        assert not reach.rules.test("shop", "refund").allowed
+        assert reach.explain("refund").code == "auth.denied"
+        assert reach.rules.remove("no")
+        reach.routes.set("capability:refund", b'{"strategy": "direct"}')
+        assert [route.pattern for route in reach.routes.list()] == ["capability:refund"]
+        assert reach.explain("refund").strategy == "direct"
+        assert reach.routes.remove("capability:refund")
+        assert reach.request("refund", "fail", max_attempts=1).code == "handler.error"
+        (letter,) = reach.dead_letters.list()
+        assert reach.dead_letters.find(letter.msg_id) == letter
+        assert reach.dead_letters.requeue(letter).sent
+        assert reach.dead_letters.purge(reach.dead_letters.list()) in {0, 1}

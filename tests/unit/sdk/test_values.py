@@ -240,6 +240,13 @@ def test_a_result_that_says_nonsense_is_refused_where_it_is_made(wrong: dict[str
         Result(1, **wrong)
 
 
+@pytest.mark.parametrize("wrong", [{"confidence": "sure"}, {"confidence": True}, {"cost": "dear"}, {"schema": 7}])
+def test_a_result_of_the_wrong_type_is_refused_in_a_sentence(wrong: dict[str, Any]) -> None:
+    ((name, value),) = wrong.items()
+    with pytest.raises(TypeError, match=f"Result {name} is {value!r}: a .* is wanted"):
+        Result(1, **wrong)
+
+
 @pytest.mark.parametrize("value", [object(), Result(object()), "x" * MAX_OUTPUT_BYTES, {"rate": math.nan}])
 def test_a_result_that_cannot_travel_fails_with_a_clear_text(value: object) -> None:
     said = core(succeeded(value, host="h"))
