@@ -3,6 +3,56 @@
 from tests.property.one_move import Move, live, move, pause
 from tests.property.walker import MESSAGES, plan_of
 
+#: what a walk loses, and of what it makes something else: see `lose` and `spoil`
+LOST = (
+    "inbox",
+    "entry",
+    "entry",
+    "bytes",
+    "record",
+    "tick",
+    "due",
+    "mailbox",
+    "events",
+    "again",
+    "ingress",
+    "agents",
+    "control",
+    "share",
+    "line",
+    "inflight",
+    "conversation",
+    "rate",
+    "health",
+)
+SPOILT = (
+    "mailbox",
+    "inbox",
+    "due",
+    "tick",
+    "again",
+    "ingress",
+    "dead",
+    "events",
+    "bytes",
+    "agents",
+    "beats",
+    "load",
+    "changes",
+    "control",
+    "routes",
+    "types",
+    "meta",
+    "lock",
+    "share",
+    "line",
+    "inflight",
+    "conversation",
+    "rate",
+    "health",
+    "circuit",
+)
+
 
 def _send(message: int, box: str, agent: str) -> Move:
     plan = plan_of("deliver", agent)

@@ -4,7 +4,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tests.property.breaking import PROBED, breaking
+from tests.property.breaking import LOST, PROBED, SPOILT, breaking
 from tests.property.in_a_line import BETWEEN, in_a_line
 from tests.property.one_move import Move, live, move, pause
 from tests.property.questions import MEANWHILE, answering
@@ -195,23 +195,7 @@ talks = (
 losses = (
     built(
         "lose",
-        st.sampled_from(
-            (
-                *("inbox", "entry", "entry", "bytes", "record", "tick", "due", "mailbox", "events"),
-                *(
-                    "again",
-                    "ingress",
-                    "agents",
-                    "control",
-                    "share",
-                    "line",
-                    "inflight",
-                    "conversation",
-                    "rate",
-                    "health",
-                ),
-            )
-        ),
+        st.sampled_from(LOST),
         picks,
     ),
     built("forge", two_agents, lanes, messages, st.sampled_from(("0", "nan", "-1", "1e0", ""))),
@@ -219,39 +203,7 @@ losses = (
     st.integers(0, 3).flatmap(lambda n: flushes if n == 0 else looks),  # rarely: it ends what a walk was about
     built(
         "spoil",
-        st.sampled_from(
-            (
-                *(
-                    "mailbox",
-                    "inbox",
-                    "due",
-                    "tick",
-                    "again",
-                    "ingress",
-                    "dead",
-                    "events",
-                    "bytes",
-                    "agents",
-                    "beats",
-                    "load",
-                ),
-                *(
-                    "changes",
-                    "control",
-                    "routes",
-                    "types",
-                    "meta",
-                    "lock",
-                    "share",
-                    "line",
-                    "inflight",
-                    "conversation",
-                    "rate",
-                    "health",
-                    "circuit",
-                ),
-            )
-        ),
+        st.sampled_from(SPOILT),
     ),
 )
 pauses = st.builds(pause, st.sampled_from((1, 500, 2_200, 5_000, 14_999, 15_000, 33_000, 70_000, 700_000, -1_500)))
