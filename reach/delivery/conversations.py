@@ -107,7 +107,8 @@ def _pair_of(envelope: Envelope) -> str:
 
 def _exceeded(limit: Literal["hops", "cost", "tokens"], spent: float, allowed: float) -> Finish:
     what = "messages after its first" if limit == "hops" else f"of {limit}"
-    text = f"the conversation is at {spent:g} {what}, its budget allows {allowed:g}"
+    counted = "" if limit == "cost" else "with this message "  # which is refused, and is in `spent` all the same
+    text = f"{counted}the conversation is at {spent:g} {what}, its budget allows {allowed:g}"
     return Finish("budget.exceeded", text, {"limit": limit, "spent": spent, "allowed": allowed})
 
 

@@ -15,10 +15,14 @@ from reach.sdk.receipts import Receipt, Receipts, receipt_of
 T = TypeVar("T")
 
 
+#: A run has begun that `attempt` does not count yet; one that has asked goes on with the answer.
+_BEGUN = frozenset({LegState.RUNNING, LegState.PARKED})
+
+
 class LegStatus(msgspec.Struct, frozen=True):
     """Where one leg is: its state in the protocol's words, and who has it.
 
-    `attempts`: how many of its runs have begun, also the one that runs now; once the leg has ended, what its receipt says.
+    `attempts`: how many of its runs have begun, also the one that runs now, or has asked; once the leg has ended, what its receipt says.
     """
 
     leg: int
@@ -72,7 +76,7 @@ class Handle:
                 leg.state.value,
                 (leg.by_agent or leg.agent) or None,
                 (leg.by_instance if leg.by_agent else leg.instance) or None,
-                leg.attempts if leg.finished_at_ms else leg.attempt + (leg.state is LegState.RUNNING),
+                leg.attempts if leg.finished_at_ms else leg.attempt + (leg.state in _BEGUN),
             )
             for number, leg in sorted(record.legs.items())
         )

@@ -179,7 +179,8 @@ def raised(error: BaseException, *, host: str, now_ms: int = 0) -> tuple[Answer,
     """
     if isinstance(error, Retry):
         after_ms = -1 if error.after_ms is None else error.after_ms
-        text = text_of(error, error.message)
+        wait = "" if error.after_ms is None else f" in {error.after_ms / 1000:g} s"
+        text = text_of(error, error.message or f"the handler asked to be tried again{wait}")
         return retryable("handler.retry", text, host=host, retry_after_ms=error.after_ms), after_ms
     if isinstance(error, Reject):
         own = {"reject": text_of(error, error.code)}

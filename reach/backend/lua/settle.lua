@@ -47,7 +47,7 @@ local function settle(m, l, h, instance, status, code, core, details, wait)
   local hung, before = at_fault(r, L, answer.code), failed_there(L)
   if now >= ends(r, L) then
     lost_run(r, l, L)
-    lapse(r, l, L, 'expired', 'timeout.total', 'the answer came after the total time')
+    lapse(r, l, L, 'expired', 'timeout.total', 'its run ended after the total time')
     save(r)
     return 'stale'
   end

@@ -38,7 +38,7 @@ def _settle(part: Partition, agent: str, settlement: Settlement) -> SettleVerdic
     hung, before = at_fault(part, record, number, answer.code), failed_there(record.legs[number])
     if part.now_ms >= ends_at_ms(record.head, leg):
         lost_run(part, msg_id, record, number)
-        message = "the answer came after the total time"
+        message = "its run ended after the total time"
         lapse_leg(part, msg_id, record, number, LegState.EXPIRED, "timeout.total", message)
         part.save(msg_id, record)
         return "stale"

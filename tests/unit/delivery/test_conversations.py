@@ -256,6 +256,7 @@ def test_how_a_message_ends_that_is_too_much(over: Over, code: str, details: dic
     end = end_of(over)
     assert end is not None
     assert (end.code, end.details) == (code, details)
+    assert end.message.startswith("with this message ") is (over.what in {"hops", "tokens"}), "what is refused counts"
     assert end_of(Over()) is None
 
 

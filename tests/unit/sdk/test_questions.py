@@ -19,6 +19,7 @@ async def test_a_question_that_is_answered_after_two_hours() -> None:
         await hours_later(bus)
         status = await handle.status()
         assert (status.state, status.legs[0].state, desk.calls) == ("open", "parked", [1])
+        assert status.legs[0].attempts == 1, "its run has begun, and goes on with the answer"
         await handle.answer({"ok": True, "by": "ann"})
         await bus.settle()
         receipt = await handle.receipt()

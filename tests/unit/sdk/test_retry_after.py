@@ -199,6 +199,23 @@ async def test_a_wait_beyond_total_ends_it_at_once_and_says_so() -> None:
         assert receipt.details["dead_letter"]
 
 
+@pytest.mark.parametrize(
+    ("retry", "told"),
+    [
+        (Retry(after=60), "the handler asked to be tried again in 60 s"),
+        (Retry(after=60, message="the mill is full"), "the mill is full"),
+        (Retry(), "the handler asked to be tried again"),
+    ],
+)
+async def test_a_retry_that_says_nothing_is_told_as_what_it_is(retry: Retry, told: str) -> None:
+    async def ask() -> None:
+        raise retry
+
+    async with TestReach(agent_with(ask)) as bus:
+        receipt = await ended(bus, 1, max_attempts=1)
+        assert (receipt.code, receipt.error_message) == ("handler.retry", told)
+
+
 @pytest.mark.parametrize("after", [0, 0.001])
 async def test_a_handler_that_always_asks_at_once_is_called_ten_times_quickly_and_then_once_a_second(
     after: float,
