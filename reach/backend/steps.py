@@ -53,6 +53,7 @@ class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
     dead: bool = False
     free: bool = False
     room: int = 0  # move: not where as many entries lie in the agent's lanes already; 0 = no bound
+    via: str = ""  # deliver, move: not by its own pattern, but by this way; its receipt says so
     max_agent: int = 0  # what lies in all lanes of its inbox, queued and running; 0 = no bound
 
 

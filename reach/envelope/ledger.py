@@ -178,6 +178,7 @@ class Leg(
         "saved": "sv",
         "left_ms": "lm",
         "total_at_ms": "ta",
+        "via": "vi",
         "by_agent": "ba",
         "by_instance": "bi",
         "finished_at_ms": "fi",
@@ -224,6 +225,7 @@ class Leg(
     total_at_ms: int = (
         0  # its own, since it was parked: until when the question is open, then when its total is over; 0 = the head's
     )
+    via: str = ""  # how it came to its agent, where that was not by its own pattern: "fallback"; its receipt says so
     by_agent: str = ""  # whose answer the receipt has, where that is not the one who held it last
     by_instance: str = ""
     finished_at_ms: int = 0

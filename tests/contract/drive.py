@@ -195,6 +195,11 @@ class Drive:
         await self.sent(**options)
         return await self.taken()
 
+    async def running_by(self, plan: Plan, **options: Any) -> Taken:
+        """A message that i1 runs, handed over by this plan."""
+        await self.sent(plan, **options)
+        return await self.taken()
+
     async def settle(self, taken: Taken, answer: Answer, instance: str = "i1", **options: Any) -> SettleVerdict:
         return await self.settle_as(AGENT, taken, answer, instance, **options)
 

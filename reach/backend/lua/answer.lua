@@ -16,6 +16,7 @@
 -- INCLUDE sharing
 -- INCLUDE standing
 -- INCLUDE staging
+-- INCLUDE marking
 -- INCLUDE closing
 -- INCLUDE releasing
 -- INCLUDE giving_back

@@ -12,6 +12,7 @@
 -- INCLUDE health
 -- INCLUDE standing
 -- INCLUDE staging
+-- INCLUDE marking
 -- INCLUDE closing
 -- INCLUDE giving_back
 local left, budget = 0, 500

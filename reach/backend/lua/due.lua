@@ -12,6 +12,7 @@
 -- INCLUDE sharing
 -- INCLUDE standing
 -- INCLUDE staging
+-- INCLUDE marking
 -- INCLUDE closing
 -- INCLUDE health
 -- INCLUDE circuits

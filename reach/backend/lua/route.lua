@@ -16,6 +16,7 @@ local n, max_dead = number(ARGV[1]), number(ARGV[2])
 -- INCLUDE sharing
 -- INCLUDE standing
 -- INCLUDE staging
+-- INCLUDE marking
 -- INCLUDE closing
 -- INCLUDE health
 -- INCLUDE circuits

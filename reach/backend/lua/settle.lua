@@ -21,6 +21,7 @@
 -- INCLUDE sharing
 -- INCLUDE standing
 -- INCLUDE staging
+-- INCLUDE marking
 -- INCLUDE closing
 -- INCLUDE fencing
 -- INCLUDE health

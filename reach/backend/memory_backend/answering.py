@@ -3,8 +3,9 @@
 import json
 import re
 
-from reach.backend.memory_backend.closing import quoted, with_member
+from reach.backend.memory_backend.closing import marked, quoted, with_member
 from reach.backend.steps import Answer
+from reach.envelope.ledger import Leg
 from reach.errors import BackendError
 
 _DEFAULT = {"success": "ok", "failed": "handler.rejected", "retryable": "handler.error"}
@@ -84,6 +85,16 @@ def weighed(answer: Answer, wanted: float) -> tuple[Answer, float]:
         return answer, sure
     start, end = found["partial"]
     return Answer(answer.status, answer.code, answer.core[:start] + "true" + answer.core[end:], answer.details), sure
+
+
+def led_by(leg: Leg, answer: Answer) -> Answer:
+    """The answer that says how the leg came to its agent; what it says of that itself stands."""
+    answer = marked(leg, answer)
+    at = (_members(answer.core) or {}).get("via") if leg.via else None
+    if at is None or answer.core[at[0] : at[1]] != "null":
+        return answer
+    core = answer.core[: at[0]] + quoted(leg.via) + answer.core[at[1] :]
+    return Answer(answer.status, answer.code, core, answer.details)
 
 
 def _wrong(why: str) -> BackendError:

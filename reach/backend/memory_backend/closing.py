@@ -1,6 +1,7 @@
 """Ends a leg, or gives it back for a new decision. Shared by route, take, settle, due, cancel and close_inbox."""
 
 import json
+import re
 
 from reach.backend.memory_backend.lining import leave
 from reach.backend.memory_backend.partition import Partition
@@ -15,6 +16,7 @@ _SLASH = str.maketrans(
 )  # as the Lua of Redis writes them: both backends give the same bytes
 
 
+_VIA = re.compile(r'"via":null((?:,"retry_after_ms":[A-Za-z0-9.+-]*)?\}\Z)')
 #: what an ended leg has asked and was told is of no more use
 NOTHING_ASKED: dict[str, object] = {"prompt": "", "answers": (), "saved": "", "left_ms": 0}
 
@@ -43,8 +45,18 @@ def own_answer(status: str, code: str, message: str) -> str:
     )
 
 
-def remembered(answer: Answer) -> dict[str, object]:
+def marked(leg: Leg, answer: Answer) -> Answer:
+    """The answer that says how the leg came to its agent, where its core is written as we do it: with via at its end."""
+    found = _VIA.search(answer.core[-80:]) if leg.via else None
+    if found is None:
+        return answer
+    core = f'{answer.core[: len(answer.core) - len(found[0])]}"via":{quoted(leg.via)}{found[1]}'
+    return Answer(answer.status, answer.code, core, answer.details)
+
+
+def remembered(leg: Leg, answer: Answer) -> dict[str, object]:
     """What a leg keeps of an answer. Status and code stand beside the core, since a core is never read here."""
+    answer = marked(leg, answer)
     return {"status": answer.status, "code": answer.code, "core": answer.core, "details": answer.details}
 
 
@@ -99,7 +111,7 @@ def close_leg(
         state=state,
         best=None,
         attempts=leg.attempt + (1 if ran else 0),
-        **remembered(answer),
+        **remembered(leg, answer),
         finished_at_ms=part.now_ms,
         wait_ms=-1,
         **NOTHING_ASKED,
@@ -172,7 +184,7 @@ def give_back(
         if code == "probe.failed" and leg.agent not in leg.tried:  # another agent first, whose probe does not fail
             record.change(number, tried=(*leg.tried, leg.agent))
     if answer is not None:
-        record.change(number, **remembered(answer))
+        record.change(number, **remembered(leg, answer))
     unshare(part, record, number)
     if leg.agent and leg.hand != "0":
         part.discard(leg.agent, record.head.lane, leg.hand)

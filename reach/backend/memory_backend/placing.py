@@ -69,7 +69,7 @@ def place(
     if instead:
         return Placed(known=instead)
     if plan.act == "deliver":
-        return Placed(_deliver(part, msg_id, record, number, plan.agent, envelope))
+        return Placed(_deliver(part, msg_id, record, number, plan, envelope))
     if plan.act == "delay":
         until_ms = part.now_ms + plan.wait_ms
         record.change(number, state=LegState.WAITING, until_ms=until_ms)
@@ -82,8 +82,9 @@ def place(
 
 
 def _deliver(
-    part: Partition, msg_id: str, record: MessageRecord, number: int, agent: str, envelope: bytes | None
+    part: Partition, msg_id: str, record: MessageRecord, number: int, plan: Plan, envelope: bytes | None
 ) -> str:
+    agent = plan.agent
     promote(part, record, number, agent)
     head, leg = record.head, record.legs[number]
     ends_ms = ends_at_ms(head, leg)
@@ -113,6 +114,7 @@ def _deliver(
         wait_ms=-1,
         settled=False,
         instance="",
+        via=plan.via,
     )
     share(part, record, agent)
     handed(part, agent, msg_id, number, hand)
@@ -129,7 +131,7 @@ def _finish(
         raise BackendError("a plan to finish needs an answer", details={"msg_id": msg_id, "leg": number})
     if plan.agent:
         record.change(number, agent=plan.agent)
-    record.change(number, **remembered(answer))
+    record.change(number, **remembered(record.legs[number], answer))
     details = answer.details
     if plan.dead and record.legs[number].best is None:
         letter = _bury(part, msg_id, record, number, envelope)

@@ -261,7 +261,7 @@ def _carry_out(part: Partition, decision: Again, record: MessageRecord) -> Place
     envelope = part.envelope_of(msg_id, record, number)
     if plan.act == "move":  # burns nothing; the old entry goes in the same step, so that it cannot be handed over twice
         leave(part, record, number, plan)
-        plan = Plan("deliver", agent=plan.agent)
+        plan = Plan("deliver", agent=plan.agent, via=plan.via)
     if envelope is None and plan.act != "finish":
         message = "the bytes of the message are lost"
         lapse_leg(part, msg_id, record, number, LegState.EXPIRED, "backend.unavailable", message)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from reach import ids
-from reach.backend.memory_backend.answering import answered, weighed
+from reach.backend.memory_backend.answering import answered, led_by, weighed
 from reach.backend.memory_backend.closing import close_leg, give_back, lapse_leg
 from reach.backend.memory_backend.fencing import catch_up, discard_own
 from reach.backend.memory_backend.health import at_fault, failed_there, judged, lost_run
@@ -44,6 +44,7 @@ def _settle(part: Partition, agent: str, settlement: Settlement) -> SettleVerdic
         return "stale"
     leg = record.legs[number]
     answer, sure = weighed(answer, record.head.min_confidence)
+    answer = led_by(leg, answer)
     may_ask = leg.best is None and record.head.scope == "one" and part.envelope_of(msg_id, record, number) is not None
     if answer.status == "retryable" and leg.best is None:
         # Where a probe has failed nothing has run: it burns none.

@@ -1,4 +1,4 @@
--- Ends a leg, or gives it back for a new decision. Shared by route, take, settle, due, cancel and close_inbox. Needs healing, record, lining, sharing, standing, staging.
+-- Ends a leg, or gives it back for a new decision. Shared by route, take, settle, due, cancel and close_inbox. Needs healing, record, lining, sharing, standing, staging, marking.
 local function inbox(r, agent) return P .. 'inbox:' .. agent .. ':' .. r.head.la end
 
 local function quoted(s) return s and s ~= '' and cjson.encode(s) or 'null' end
@@ -11,7 +11,7 @@ local function made(status, code, message, details)
 end
 
 -- What was last heard of the leg. Status and code beside the core, since a core is never read here.
-local function remember(L, answer) L.ss, L.cd, L.rc, L.dt = answer.status, answer.code, answer.core, answer.details end
+local function remember(L, answer) marked(L, answer) L.ss, L.cd, L.rc, L.dt = answer.status, answer.code, answer.core, answer.details end
 
 local function inner(object) return string.match(object, '^%s*{(.*)}%s*$') end
 

@@ -1,4 +1,4 @@
--- What follows from the answer of a run: an end, or one more run. Needs closing, giving_back, filling, answering.
+-- What follows from the answer of a run: an end, or one more run. Needs marking, closing, giving_back, filling, answering.
 
 -- Where confidence and partial stand; nil for what is no object. A scan of a large output would hold up everybody: ours are at the end.
 local function places(answer)
@@ -20,9 +20,19 @@ local function weigh(answer, wanted)
   answer.core = string.sub(answer.core, 1, at[1] - 1) .. 'true' .. string.sub(answer.core, at[2] + 1)
 end
 
+-- The answer of an agent that writes its own way has via anywhere; what it says there itself stands.
+local function led_by(L, answer)
+  marked(L, answer)
+  local at = L.vi and members(answer.core).via
+  if at and string.sub(answer.core, at[1], at[2]) == 'null' then
+    answer.core = string.sub(answer.core, 1, at[1] - 1) .. cjson.encode(L.vi) .. string.sub(answer.core, at[2] + 1)
+  end
+end
+
 local function conclude(r, l, L, answer, wait)
   if answer.code == 'probe.failed' then wait = math.max(wait, 0) end -- nothing has run: it burns none
   if answer.status == 'success' then weigh(answer, r.head.mc or 0) end
+  led_by(L, answer)
   if answer.status == 'retryable' and not L.b then
     if back(r, l, L, wait < 0, answer.code, answer, wait >= 0 and wait or nil) then L.se = true end
   elseif answer.partial and not L.b and not r.all and bytes(r, L) then

@@ -50,7 +50,7 @@ local function place(r, l, L, p, e)
       lapse(r, l, L, 'done', 'agent.lost', 'the inbox of ' .. p.agent .. ' is gone')
       return ''
     end
-    L.st, L.h, L.q, L.re, L.w, L.se, L.i = 'queued', id, now, nil, nil, nil, nil
+    L.st, L.h, L.q, L.re, L.w, L.se, L.i, L.vi = 'queued', id, now, nil, nil, nil, nil, p.via
     shared(r, p.agent)
     handed(p.agent, r.m, l, id)
     arm(r, L, now + math.min(r.head.ne, 15000)) -- somebody may have it by then, and die
