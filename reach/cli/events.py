@@ -92,5 +92,5 @@ def _tell(record: dict[str, Any], form: str) -> None:
 
 def _line(record: dict[str, Any]) -> str:
     moment = datetime.fromtimestamp(record.get("at_us", 0) / 1e6, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
-    told = [str(record[name]) for name in ("agent", "chosen", "code") if record.get(name)]
+    told = [str(record[name]) for name in ("agent", "chosen", "via", "code") if record.get(name)]
     return f"{moment}  {record.get('msg_id', ''):36}  {record.get('leg', 0)}  {record.get('point', ''):18}  {' '.join(told)}".rstrip()

@@ -104,6 +104,8 @@ def _lines(found: Explanation) -> list[str]:
         f"{found.pattern} goes to {', '.join(found.chosen)}" if found.chosen else f"{found.pattern} goes to nobody now"
     )
     lines = [f"{head} ({found.strategy})"]
+    if found.via:
+        lines.append(f"nobody else fits: it falls back to {found.via}")
     if found.code:
         lines.append(f"it would end as {found.code}: {found.message}")
         if found.retry_after_ms is not None:

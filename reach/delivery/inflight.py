@@ -48,4 +48,4 @@ def _part(most: int, partitions: int) -> int:
 
 
 def _plan(plan: Plan, per_agent: int) -> Plan:
-    return msgspec.structs.replace(plan, max_agent=per_agent)
+    return msgspec.structs.replace(plan, max_agent=min(per_agent, plan.max_agent or per_agent))

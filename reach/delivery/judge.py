@@ -11,9 +11,10 @@ from typing import TypeVar
 import msgspec
 
 from reach import ids
-from reach.backend.steps import Again, Answer, Decision, Plan, Record, Refuse, RouteResult, Send, WorkEntry
-from reach.delivery.answers import addressed, code_answer, kept_answer, refusal
+from reach.backend.steps import Again, Decision, Plan, Record, Refuse, RouteResult, Send, WorkEntry
+from reach.delivery.answers import addressed, refusal
 from reach.delivery.deadlines import moments
+from reach.delivery.planning import plan_of
 from reach.delivery.retry import MAX_JITTER, MIN_JITTER, retry_of
 from reach.delivery.staging import delayed, held_beside, longest, stages_of
 from reach.envelope import rules
@@ -26,10 +27,8 @@ from reach.routing.decide import Chooser, decide
 from reach.routing.filters import Unfit
 from reach.routing.index import CapabilityIndex
 from reach.routing.message import message_of
-from reach.routing.steps import AT_ONCE, Choice, Delay, Deliver, Finish, Hold, Move, Observe, Stay, Step
+from reach.routing.steps import AT_ONCE, Choice, Finish, Stay
 
-#: An inbox is full at so many entries, unless the policy of the pattern or `max_inbox` in meta says otherwise.
-MAX_INBOX = 10_000
 #: A choice that could not be carried out three times is put off for so long.
 GIVE_UP_MS = 1_000
 MAX_LEG = 1_000_000
@@ -191,7 +190,7 @@ class Judge:
             entry=case.entry,
             msg_id=envelope.msg_id,
             head=head,
-            plans=tuple(self._plan(step, None, policy.max_inbox) for step in choice.steps),
+            plans=tuple(plan_of(step, None, self._by.index, policy, now_ms) for step in choice.steps),
             envelope=case.data,
             reply_to=envelope.reply_to or "",
             notice="{}" if told else "",
@@ -219,7 +218,7 @@ class Judge:
     def decide_again(self, case: Case) -> None:
         """Decide about a leg that is returned, waiting and due, held and released, or still undelivered."""
         record, leg = _there(case.record), _there(case.leg)
-        case.choice, raised, max_inbox = Choice((Stay(),)), (0, 0), None
+        case.choice, raised, policy = Choice((Stay(),)), (0, 0), RoutePolicy()
         if record.envelope:
             try:
                 envelope = case.envelope or decode(
@@ -229,14 +228,15 @@ class Judge:
                 held = held_beside(record, _there(case.reference).leg)
                 case.others = {n: self._choose_again(case, envelope, record, other) for n, other in held.items()}
                 raised = self._raised_ms(envelope, longest(case.choice, case.others.values()), record.head)
-                max_inbox = self._by.index.policy(envelope.target.pattern).max_inbox
+                policy = self._by.index.policy(envelope.target.pattern)
             except EnvelopeError as error:
                 case.choice = Choice((Finish(error.code, error.message, {"state": leg.state.value}),))
         elif leg.state is not LegState.QUEUED:  # one that is queued and has lost its bytes is judged by `due`
             text = "the bytes of the message are lost"
             case.choice = Choice((Finish("backend.unavailable", text, {"state": leg.state.value}),))
-        plan = self._plan(case.choice.steps[0], leg, max_inbox)
-        others = {n: self._plan(each.steps[0], record.legs[n], max_inbox) for n, each in case.others.items()}
+        index, now_ms = self._by.index, record.now_ms
+        plan = plan_of(case.choice.steps[0], leg, index, policy, now_ms)
+        others = {n: plan_of(each.steps[0], record.legs[n], index, policy, now_ms) for n, each in case.others.items()}
         case.decision = self._again(case, plan, raised, others)
 
     def _raised_ms(self, envelope: Envelope, choice: Choice, head: Head) -> tuple[int, int]:
@@ -330,25 +330,6 @@ class Judge:
             others=others,
         )
 
-    def _plan(self, step: Step, leg: Leg | None, max_inbox: int | None) -> Plan:
-        if isinstance(step, Deliver | Move):
-            most = self._most(max_inbox)
-            if isinstance(step, Move):
-                return Plan("move", agent=step.agent, max_inbox=most, free=step.free, room=step.room)
-            return Plan("deliver", agent=step.agent, max_inbox=most)
-        if isinstance(step, Delay):
-            return Plan("delay", agent=step.agent, wait_ms=step.wait_ms)
-        if isinstance(step, Finish):
-            return Plan("finish", agent=step.agent, answer=_ending(step, leg), dead=step.dead)
-        if isinstance(step, Hold):
-            return Plan("hold", agent=step.agent)
-        if isinstance(step, Observe):
-            return Plan("observe", agent=step.agent, max_inbox=self._most(max_inbox))
-        return Plan("stay")
-
-    def _most(self, max_inbox: int | None) -> int:
-        return max_inbox if max_inbox is not None else self._by.index.setting("max_inbox", MAX_INBOX)
-
     def _members(self, envelope: Envelope) -> str:
         told = {
             "msg_id": envelope.msg_id,
@@ -368,12 +349,6 @@ class Judge:
     def _kept(case: Case) -> str:
         record, leg = case.record, case.leg
         return leg.agent if record is not None and leg is not None and record.head.scope == "all" else ""
-
-
-def _ending(step: Finish, leg: Leg | None) -> Answer:
-    if step.last and leg is not None:
-        return kept_answer(leg)
-    return code_answer(step.code, step.message, step.details, retry_after_ms=step.retry_after_ms)
 
 
 def _timeouts(policy: RoutePolicy) -> Timeouts:

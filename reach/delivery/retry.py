@@ -57,7 +57,7 @@ def retry_of(leg: Leg, *, max_attempts: int, total_at_ms: int, now_ms: int, jitt
     wait_ms = _wait_ms(leg, code, jitter)
     if now_ms + wait_ms >= total_at_ms:
         # Given up after a run: whoever sent it without a reply_to finds it among the dead letters only.
-        return Comeback(ends=True, dead=leg.attempt > 0 or leg.wait_ms > 0)
+        return Comeback(ends=True, dead=leg.attempt > 0 or leg.wait_ms > 0, late=True)
     if code == "context.exceeded":
         return Comeback(elsewhere=True)
     return Comeback(wait_ms) if wait_ms else AT_ONCE

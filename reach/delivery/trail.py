@@ -6,6 +6,7 @@ import msgspec
 
 from reach.backend.steps import Again, DueEvent, Record, Refuse, RouteResult, Send
 from reach.delivery.judge import Case, Reference
+from reach.delivery.planning import FALLBACK
 from reach.delivery.retry import code_of
 from reach.envelope.ledger import Leg, LegState
 from reach.routing.steps import Choice, Delay, Finish, Observe, Why
@@ -211,6 +212,8 @@ class Trail:
             candidates=why.candidates,
             counts=why.counts,
             chosen=",".join(why.chosen),
+            via=FALLBACK if why.via else "",
+            fallback=why.via,
             duration_us=decided_us,
             mark=mark,
         )

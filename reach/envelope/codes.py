@@ -124,7 +124,7 @@ TABLE: tuple[Code, ...] = (
     Code("route.not_found", _F, "waits", 404, "Nobody offers it, nor appeared within network_ms."),
     Code("route.no_candidate", _R, "yes", 503, "It is offered, but nobody fits now; details.reasons says why."),
     Code("overloaded", _R, "no", 429, "Too much at once; retry_after_ms says when to come back."),
-    Code("capacity.exhausted", _R, "no", 503, "All who could take it are full."),
+    Code("capacity.exhausted", _R, "no", 429, "All who could take it are full; retry_after_ms says when to come back."),
     Code("circuit.open", _R, "no", 503, "All who could take it fail at the moment."),
     Code("context.exceeded", _R, "other agent", 413, "The payload does not fit the agent's context."),
     Code(

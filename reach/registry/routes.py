@@ -53,7 +53,7 @@ class Routes:
             ConfigError: It cannot be used, `details["problems"]`; nothing has changed.
             BackendError: It could not be written.
         """
-        read = read_policy(pattern, policy)
+        read = read_policy(pattern, policy, (await self._backend.snapshot()).routes)
         await self._backend.set_meta("routes", pattern, policy)
         return read
 

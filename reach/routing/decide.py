@@ -12,10 +12,11 @@ import msgspec
 from reach.envelope.ledger import Leg, LegState
 from reach.routing.agents import Agent
 from reach.routing.drawing import Drawn, Hat
-from reach.routing.filters import ABLE, MEANT, Unfit, View, sift
+from reach.routing.fallback import joined, near_total, ways
+from reach.routing.filters import ABLE, MEANT, Sifted, Unfit, View, sift
 from reach.routing.index import CapabilityIndex
 from reach.routing.message import Message
-from reach.routing.nobody import FIRST_RECHECK_MS, LAST_RECHECK_MS, last_answer, last_look_ms, nobody
+from reach.routing.nobody import FIRST_RECHECK_MS, LAST_RECHECK_MS, denied, last_answer, last_look_ms, looped, nobody
 from reach.routing.pattern import Term
 from reach.routing.reasons import ended, why_of
 from reach.routing.staging import staged
@@ -37,6 +38,7 @@ MAX_FANOUT = 1_000
 #: However much `max_fanout` in meta allows: one step writes all legs of a message, and holds up everybody while it does.
 MOST_FANOUT = 10_000
 MAX_MOVES = 2
+NOT_ASKED = Sifted([], [])
 
 
 class Chooser(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,7 +102,11 @@ def decide(
             return choice
         return staged(choice, message, by.index, goes_on=policy.on_stage_failed == "continue")
     if fixed is not None:
-        return Choice((fixed,))
+        # Once: who stands in may ask for more time than there is as well.
+        is_late = retry.late and leg is not None and not leg.via and isinstance(fixed, Finish)
+        barred = view.tried | {leg.agent} if leg is not None else view.tried
+        instead = _fall_back(message, by, view, barred)[0] if is_late else None
+        return instead or Choice((fixed,))
     if message.scope == "all" and leg is not None and leg.agent:
         return _same(message, leg, by, view)
     if message.stages:
@@ -127,15 +133,22 @@ def _one(message: Message, leg: Leg | None, by: Chooser, view: View, *, elsewher
     """One of those who fit."""
     best = leg.best if leg is not None else None
     barred = view.tried if elsewhere else frozenset([best.agent] if best is not None else [])
-    drawn = _drawn(message, by, view, barred)
+    is_near = best is None and near_total(message, leg, view.now_ms) and not view.answered
+    drawn = _drawn(message, by, view, barred) if not is_near else None
     if drawn is not None:
         return _choice([Deliver(drawn.agent.agent_id)], _terms(message, by), [drawn.agent], drawn.why)
     sifted = sift(by.index.match(message.pattern), message, view)
     fits = [agent for agent in sifted.fits if agent.agent_id not in barred]
+    is_awaited = view.settling and not sifted.refused  # somebody may be about to come back
+    if is_near or not (fits or best is not None or is_awaited or looped(sifted) or denied(sifted)):
+        # Near total only where it has not failed already: else its own agents are asked once more.
+        instead, sifted = _fall_back(message, by, view, view.tried if is_near else barred, sifted)
+        if instead is not None:
+            return instead
     if not fits:
         if leg is not None and (elsewhere or best is not None):
             return ended(last_answer(leg), why_of("", sifted))
-        return nobody(message, leg, sifted, view)
+        return nobody(message, leg, sifted, view, by.index.agents)
     strategy = strategy_for("one", view.policy.strategy)
     picked = STRATEGIES[strategy](fits, message, view, by.memory, by.rng)
     agent_id = picked.chosen[0].agent_id
@@ -154,6 +167,27 @@ def _drawn(
     return None if pool is None else Hat(pool, message, view, barred, also).draw(by.memory, by.rng)
 
 
+def _fall_back(
+    message: Message, by: Chooser, view: View, barred: frozenset[str], seen: Sifted = NOT_ASKED
+) -> tuple[Choice | None, Sifted]:
+    """One of those who stand in when nobody fits, or None; and who was refused, with those that have been `seen` before."""
+    for asked, there in ways(message, view, by.index):
+        sifted = sift(by.index.match(asked.pattern), asked, there)
+        fits = [agent for agent in sifted.fits if agent.agent_id not in barred]
+        told = joined(seen, sifted)
+        if fits:
+            strategy = strategy_for("one", there.policy.strategy)
+            picked = STRATEGIES[strategy](fits, asked, there, by.memory, by.rng)
+            text = asked.pattern.text
+            why = why_of(strategy, told, fits, picked, via=text)
+            step = Deliver(picked.chosen[0].agent_id, via=text)
+            return _choice([step], _terms(asked, by), picked.chosen, why), told
+        # A stand-in that is on its path, or not to be called, is no loop and no denial of its own agents: they may still appear.
+        refused = [one for one in told.refused if one.filter not in {"loop", "rules"} or one in seen.refused]
+        seen = Sifted(seen.fits, refused, seen.barred, seen.told)
+    return None, seen
+
+
 def _asker(leg: Leg | None, *, elsewhere: bool) -> str:
     """Whose question was answered last, unless the leg is barred from there: then the answers draw it nowhere."""
     agent = leg.answers[-1].agent if leg is not None and leg.answers else ""
@@ -166,7 +200,7 @@ def _fan_out(message: Message, by: Chooser, view: View) -> Choice:
     """A leg for everybody who is meant; who cannot just now has a leg that waits."""
     sifted = sift(by.index.match(message.pattern), message, view, MEANT, preferences=())
     if not sifted.fits:
-        return nobody(message, None, sifted, view)
+        return nobody(message, None, sifted, view, by.index.agents)
     most = min(by.index.setting("max_fanout", MAX_FANOUT), MOST_FANOUT)
     if len(sifted.fits) > most:
         text = f"{len(sifted.fits)} agents match, at most {most} may"
@@ -199,7 +233,7 @@ def _too_late(message: Message, leg: Leg | None, by: Chooser, view: View) -> Cho
     """Legs are fixed at the fan-out, and nobody was there: one agent alone would be no order. A new round has its own."""
     sifted = sift(by.index.match(message.pattern), message, view, MEANT, preferences=())
     if not sifted.fits:
-        return nobody(message, leg, sifted, view)
+        return nobody(message, leg, sifted, view, by.index.agents)
     text = "who it is for has come only now, and its stages were fixed before: send it again"
     return ended(Finish("route.no_candidate", text, {"state": leg.state.value if leg is not None else "new"}))
 
@@ -208,13 +242,13 @@ def _same(message: Message, leg: Leg, by: Chooser, view: View) -> Choice:
     """The leg of a broadcast: its own agent or nobody."""
     agent = by.index.agents.get(leg.agent)
     if agent is None and view.settling:
-        return nobody(message, leg, sift((), message, view), view)
+        return nobody(message, leg, sift((), message, view), view, by.index.agents)
     if agent is None:
         text = f"{leg.agent} was removed"
         return ended(Finish("agent.lost", text, {"state": leg.state.value}))
     sifted = sift((agent,), message, view)
     if not sifted.fits:
-        return nobody(message, leg, sifted, view)
+        return nobody(message, leg, sifted, view, by.index.agents)
     return _choice(
         [Deliver(agent.agent_id)], _terms(message, by), [agent], why_of("direct", sifted, sifted.fits, Picked([agent]))
     )
@@ -233,19 +267,26 @@ def _move(message: Message, leg: Leg, by: Chooser, view: View) -> Choice:
     if is_read and leg.moves >= MAX_MOVES:
         return Choice((Stay(),))
     best = leg.best.agent if leg.best is not None else ""
-    others = (agent for agent in by.index.match(message.pattern) if agent.agent_id not in {leg.agent, *leg.left})
-    sifted = sift((agent for agent in others if agent.agent_id != best), message, view)
-    fits = [agent for agent in sifted.fits if not is_read or agent.free_slots(view.alive_since_ms) > 0]
-    if not fits:
-        return Choice((Stay(),), why_of("", sifted))
-    strategy = strategy_for("one", view.policy.strategy)
-    picked = STRATEGIES[strategy](fits, message, view, by.memory, by.rng)
+    left, seen = {leg.agent, best, *leg.left}, NOT_ASKED
+    # What stands in for its own agents is asked where nobody reads it, or when its time is nearly over.
+    may_fall_back = leg.best is None and (not is_read or near_total(message, leg, view.now_ms))
+    for asked, there in ((message, view), *(ways(message, view, by.index) if may_fall_back else ())):
+        sifted = sift((agent for agent in by.index.match(asked.pattern) if agent.agent_id not in left), asked, there)
+        fits = [agent for agent in sifted.fits if not is_read or agent.free_slots(view.alive_since_ms) > 0]
+        seen = joined(seen, sifted)
+        if fits:
+            break
+    else:
+        return Choice((Stay(),), why_of("", seen))
+    via = asked.pattern.text if asked is not message else ""
+    strategy = strategy_for("one", there.policy.strategy)
+    picked = STRATEGIES[strategy](fits, asked, there, by.memory, by.rng)
     to = picked.chosen[0]
     # Who is busy has a backlog, and only as much of it goes as the other can begin; who has a free slot and picks nothing up is dead.
     is_busy = is_read and holder is not None and not holder.free_slots(view.alive_since_ms)
     room = to.can_begin(view.alive_since_ms, message.network_ms) if is_busy else 0
-    move = Move(to.agent_id, free=not is_read, room=room)
-    return _choice([move], _terms(message, by), picked.chosen, why_of(strategy, sifted, fits, picked))
+    move = Move(to.agent_id, free=not is_read, room=room, via=via)
+    return _choice([move], _terms(asked, by), picked.chosen, why_of(strategy, seen, fits, picked, via=via))
 
 
 def _terms(message: Message, by: Chooser) -> tuple[Term, ...]:

@@ -48,6 +48,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
         has_policy: It says something.
         strategy: Which one chooses.
         chosen: Who would get it, in the first draw; several with scope all; nobody where it waits or ends.
+        via: The fallback that it would go by; "" = it answers the pattern itself.
         delayed: With scope all: whose leg would wait, also for the stages before its own.
         observers: With stages: who is in none, and would only be shown the message.
         wait_ms: Where it waits: after so long it is looked at again.
@@ -67,6 +68,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     has_policy: bool
     strategy: str
     chosen: tuple[str, ...] = ()
+    via: str = ""
     delayed: tuple[str, ...] = ()
     observers: tuple[str, ...] = ()
     wait_ms: int = 0
@@ -165,6 +167,7 @@ def explain(
     return msgspec.structs.replace(
         found,
         chosen=_goes_to(first),
+        via=first.why.via,
         delayed=tuple(step.agent for step in first.steps if isinstance(step, Delay | Hold) and step.agent),
         observers=tuple(step.agent for step in first.steps if isinstance(step, Observe)),
         wait_ms=min((step.wait_ms for step in waits), default=0),

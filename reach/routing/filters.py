@@ -149,6 +149,8 @@ def circuit(agent: Agent, message: Message, view: View) -> str | None:
 def capacity(agent: Agent, message: Message, view: View) -> str | None:
     """Has room, as far as the last step has told; in its inbox, its context, its rate limit."""
     found = view.unfit.get(agent.agent_id)
+    if found == "agent" and view.policy.max_inbox == 0:
+        return f"all its {agent.history(view.alive_since_ms).slots} slots are taken"
     if found:
         return _WORDS[found]
     left = agent.context_left(view.alive_since_ms) if message.context_tokens else None

@@ -1,5 +1,6 @@
 """Reading the policy of a pattern as an admin wrote it: everything that is wrong with it at once. Pure."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -14,20 +15,24 @@ from reach.errors import ConfigError, EnvelopeError, RecordError
 from reach.routing.strategies import STRATEGIES
 
 _objects = msgspec.json.Decoder(dict[str, msgspec.Raw])
+NO_OTHERS: Mapping[str, bytes] = {}
 _FIELDS = {field.name: field.type for field in msgspec.structs.fields(RoutePolicy)}
 
 
-def read_policy(pattern: str, data: bytes) -> RoutePolicy:
+def read_policy(pattern: str, data: bytes, others: Mapping[str, bytes] = NO_OTHERS) -> RoutePolicy:
     """The policy that routers will follow.
 
     Args:
         pattern: What it is for, exactly as senders write it.
         data: The policy as JSON.
+        others: The policies of the env: with them no fallback may go round in a circle.
 
     Raises:
         ConfigError: It cannot be used; `details["problems"]` has all that is wrong: code, field and a sentence for each.
     """
     problems = [*_pattern(pattern), *_policy(data)]
+    if not problems:
+        problems = _circle(pattern, decode_policy(data), others)
     if problems:
         text = "; ".join(
             f"{problem.field}: {problem.message}" if problem.field else problem.message for problem in problems
@@ -36,6 +41,20 @@ def read_policy(pattern: str, data: bytes) -> RoutePolicy:
             f"policy of {pattern[:128]!r}: {text}", details={"problems": [msgspec.to_builtins(one) for one in problems]}
         )
     return decode_policy(data)
+
+
+def _circle(pattern: str, policy: RoutePolicy, others: Mapping[str, bytes]) -> list[Problem]:
+    """Where a fallback leads back to a pattern that it came from, nobody is asked twice: the last one is of no use."""
+    way = [pattern]
+    while policy.fallback is not None and policy.fallback not in way:
+        way.append(policy.fallback)
+        try:
+            policy = decode_policy(others.get(way[-1], b"{}"))
+        except RecordError:  # routers go by the default there
+            return []
+    if policy.fallback is None or policy.fallback != pattern:
+        return []
+    return [_problem("fallback", f"goes round: {' -> '.join([*way, pattern])[:512]}")]
 
 
 def _problem(field: str, message: str) -> Problem:

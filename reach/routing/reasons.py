@@ -11,7 +11,7 @@ from reach.routing.strategies import Picked
 NOBODY = Picked(())
 
 
-def why_of(strategy: str, sifted: Sifted, fits: Sequence[Agent] = (), picked: Picked = NOBODY) -> Why:
+def why_of(strategy: str, sifted: Sifted, fits: Sequence[Agent] = (), picked: Picked = NOBODY, *, via: str = "") -> Why:
     counts = {"matched": len(sifted.fits) + len(sifted.refused), "fit": len(sifted.fits)}
     for seen in sifted.refused:
         counts[seen.filter] = counts.get(seen.filter, 0) + 1
@@ -25,7 +25,7 @@ def why_of(strategy: str, sifted: Sifted, fits: Sequence[Agent] = (), picked: Pi
         *(Seen(name, reason=sifted.told.get(name, ""), score=scores.get(name)) for name in (*names, *others)),
         *sifted.refused,
     ][:MAX_TOLD]
-    return Why(strategy, tuple(told), counts, names)
+    return Why(strategy, tuple(told), counts, names, via)
 
 
 def reasons(sifted: Sifted) -> dict[str, Any]:

@@ -9,9 +9,10 @@ MAX_TOLD = 20
 
 
 class Deliver(msgspec.Struct, frozen=True, tag=True):
-    """Append it to this agent's inbox."""
+    """Append it to this agent's inbox. `via`: the pattern that it fell back to; "" = it answers the message's own."""
 
     agent: str
+    via: str = ""
 
 
 class Delay(msgspec.Struct, frozen=True, tag=True):
@@ -51,12 +52,13 @@ class Finish(msgspec.Struct, frozen=True, tag=True):
 class Move(msgspec.Struct, frozen=True, tag=True):
     """Take it out of the inbox where nobody has touched it, and put it into this agent's. `free`: it does not count as a move.
 
-    `room`: only while less than that lies there; 0 = any number.
+    `room`: only while less than that lies there; 0 = any number. `via`: as of `Deliver`.
     """
 
     agent: str
     free: bool = False
     room: int = 0
+    via: str = ""
 
 
 class Stay(msgspec.Struct, frozen=True, tag=True):
@@ -76,12 +78,13 @@ class Seen(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Why(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How the choice came about. `counts`: matched, fit, and how many each filter refused."""
+    """How the choice came about. `counts`: matched, fit, and how many each filter refused. `via`: the pattern that it fell back to."""
 
     strategy: str = ""
     candidates: tuple[Seen, ...] = ()
     counts: dict[str, int] = {}
     chosen: tuple[str, ...] = ()
+    via: str = ""
 
 
 class Choice(msgspec.Struct, frozen=True):
@@ -104,12 +107,14 @@ class Comeback(msgspec.Struct, frozen=True):
         wait_ms: Go again after so long, counted from now; 0 = at once.
         ends: No further run: the leg ends with the answer that it has.
         dead: It ends as a dead letter.
+        late: It ends only because its next run would come too late: one that begins at once may still help.
         elsewhere: Only an agent that has not had it may have it.
     """
 
     wait_ms: int = 0
     ends: bool = False
     dead: bool = False
+    late: bool = False
     elsewhere: bool = False
 
 

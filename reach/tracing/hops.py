@@ -86,7 +86,7 @@ class Told(TypedDict, total=False):
     """What a record may say beside where and about what it is.
 
     leg, attempt: the number of the run, from 1; 0 where no run is meant. candidates: 20 are kept. counts, chosen, strategy, pattern: of a
-    choice. duration_us: how long the thing took that ends at this point.
+    choice; via, fallback: that it fell back, and to which pattern. duration_us: how long the thing took that ends at this point.
     """
 
     leg: int
@@ -99,6 +99,8 @@ class Told(TypedDict, total=False):
     candidates: Sequence[Looked]
     counts: dict[str, int]
     chosen: str
+    via: str
+    fallback: str
     code: str
     duration_us: int
     schema: str
@@ -126,6 +128,8 @@ class HopRecord(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     candidates: tuple[Candidate, ...] = ()
     counts: dict[str, int] = {}
     chosen: str = ""
+    via: str = ""
+    fallback: str = ""
     code: str = ""
     duration_us: int = 0
     schema: str = ""
@@ -300,6 +304,8 @@ class HopRecorder:
             candidates=tuple(map(_candidate, told.get("candidates", ())[:MAX_CANDIDATES])),
             counts=told.get("counts", _NO_COUNTS),
             chosen=told.get("chosen", ""),
+            via=told.get("via", ""),
+            fallback=told.get("fallback", ""),
             code=told.get("code", ""),
             duration_us=told.get("duration_us", 0),
             schema=told.get("schema", ""),

@@ -210,6 +210,7 @@ def _attributes(record: HopRecord, shape: Shape) -> dict[str, str | int | float 
         "reach.pattern": record.pattern,
         "reach.strategy": record.strategy,
         "reach.chosen": record.chosen,
+        "reach.via": record.via,
         "reach.schema": record.schema,
         "reach.node": record.node,
     }

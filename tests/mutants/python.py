@@ -90,8 +90,8 @@ MUTANTS = (
     python(
         "two moves, back to a dead one",
         "routing/decide",
-        "not in {leg.agent, *leg.left}",
-        "not in {leg.agent}",
+        "{leg.agent, best, *leg.left}",
+        "{leg.agent, best}",
         "unit/delivery/test_dead_holders.py::test_everything_is_answered_by_the_living",
     ),
     python(
@@ -111,8 +111,8 @@ MUTANTS = (
     python(
         "another, of a move",
         "routing/decide",
-        "(agent for agent in others if agent.agent_id != best)",
-        "others",
+        "{leg.agent, best, *leg.left}",
+        "{leg.agent, *leg.left}",
         "unit/routing/test_better.py::test_a_move_does_not_go_to_it_either",
     ),
     python(

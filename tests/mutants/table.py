@@ -5,6 +5,7 @@ from tests.mutants import (
     circuits,
     conversations,
     effects,
+    fallback,
     lines,
     lua_agents,
     lua_routers,
@@ -29,4 +30,5 @@ MUTANTS: tuple[Mutant, ...] = (
     *questions.MUTANTS,
     *bounds.MUTANTS,
     *schemas.MUTANTS,
+    *fallback.MUTANTS,
 )

@@ -15,7 +15,7 @@ from reach.backend.bounds import (
 )
 from reach.backend.scripts import all_scripts
 from reach.delivery.conversations import MAX_PAIR_RATE, MAX_SAME_CONTENT
-from reach.delivery.judge import MAX_INBOX
+from reach.delivery.planning import MAX_INBOX
 from reach.routing.decide import MAX_FANOUT, MOST_FANOUT
 
 DEFAULTS = {setting.name: setting.default for setting in SETTINGS}

@@ -92,11 +92,11 @@ def test_when_attempts_are_out_it_is_a_dead_letter(code: str) -> None:
 
 def test_a_retry_that_cannot_start_before_total_ends_at_once() -> None:
     assert judged(returned(), total_at_ms=NOW + 1_001) == Comeback(1_000)
-    assert judged(returned(), total_at_ms=NOW + 1_000) == Comeback(ends=True, dead=True)
+    assert judged(returned(), total_at_ms=NOW + 1_000) == Comeback(ends=True, dead=True, late=True)
     waits_too_long = judged(returned("handler.retry", attempt=0, wait_ms=60_000))
-    assert waits_too_long == Comeback(ends=True, dead=True)  # its run burnt nothing, and was a run
+    assert waits_too_long == Comeback(ends=True, dead=True, late=True)  # its run burnt nothing, and was a run
     handed_back = judged(returned("agent.lost", attempt=0, wait_ms=0), total_at_ms=NOW)
-    assert handed_back == Comeback(ends=True, dead=False)
+    assert handed_back == Comeback(ends=True, dead=False, late=True)
 
 
 def test_the_default_total_has_room_for_four_retries() -> None:

@@ -53,6 +53,21 @@ async def test_what_nobody_can_read_is_listed_with_its_problem(place: Place) -> 
     assert "strategy" in route.problem
 
 
+async def test_a_fallback_that_leads_back_is_refused_with_its_way(place: Place) -> None:
+    routes = Routes(place.backend)
+    await routes.set("capability:a", b'{"fallback": "capability:b"}')
+    await routes.set("capability:b", b'{"fallback": "capability:c"}')
+    for pattern, fallback in (
+        ("capability:c", "capability:a"),
+        ("capability:b", "capability:a"),
+        ("group:g", "group:g"),
+    ):
+        with pytest.raises(ConfigError, match=f"goes round: {pattern} -> .*{pattern}$") as caught:
+            await routes.set(pattern, b'{"fallback": "%s"}' % fallback.encode())
+        assert fields(caught.value) == ["fallback"]
+    await routes.set("capability:c", b'{"fallback": "capability:d"}')
+
+
 async def test_a_bad_policy_changes_nothing_and_says_all_that_is_wrong(place: Place) -> None:
     routes = Routes(place.backend)
     await routes.set("capability:refund", GOOD)
