@@ -8,6 +8,9 @@ _SAYS = "via::test_what_went_to_the_fallback_says_so"
 _BACK = "via::test_back_at_its_own_pattern_it_is_no_fallback_any_more"
 _TESTS = "unit/routing/test_fallback.py::"
 
+#: guards of no model: they bound one decision, and what a receipt says
+GUARDS = frozenset({"fallback", "via"})
+
 MUTANTS = (
     lua(
         "via",
@@ -45,8 +48,8 @@ MUTANTS = (
     python(
         "fallback, no loop",
         "routing/decide",
-        "is_awaited or looped(sifted))",
-        "is_awaited)",
+        "is_awaited or looped(sifted) or",
+        "is_awaited or",
         _TESTS + "test_a_loop_is_a_loop_and_no_reason_to_fall_back",
     ),
 )

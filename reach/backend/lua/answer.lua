@@ -16,7 +16,6 @@
 -- INCLUDE sharing
 -- INCLUDE standing
 -- INCLUDE staging
--- INCLUDE marking
 -- INCLUDE closing
 -- INCLUDE releasing
 -- INCLUDE giving_back

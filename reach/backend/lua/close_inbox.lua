@@ -12,7 +12,6 @@
 -- INCLUDE health
 -- INCLUDE standing
 -- INCLUDE staging
--- INCLUDE marking
 -- INCLUDE closing
 -- INCLUDE giving_back
 local left, budget = 0, 500

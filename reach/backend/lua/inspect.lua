@@ -10,7 +10,6 @@
 -- INCLUDE healing
 -- INCLUDE record
 -- INCLUDE staging
--- INCLUDE marking
 -- INCLUDE closing
 -- INCLUDE giving_back
 local r = load(ARGV[1])

@@ -19,7 +19,6 @@
 -- INCLUDE sharing
 -- INCLUDE standing
 -- INCLUDE staging
--- INCLUDE marking
 -- INCLUDE closing
 -- INCLUDE fencing
 -- INCLUDE health

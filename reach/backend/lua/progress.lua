@@ -12,7 +12,6 @@
 -- INCLUDE record
 -- INCLUDE sharing
 -- INCLUDE standing
--- INCLUDE marking
 -- INCLUDE closing
 local r = load(ARGV[1])
 local l = number(ARGV[2])

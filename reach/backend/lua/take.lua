@@ -17,7 +17,6 @@
 -- INCLUDE sharing
 -- INCLUDE standing
 -- INCLUDE staging
--- INCLUDE marking
 -- INCLUDE closing
 -- INCLUDE health
 -- INCLUDE circuits

@@ -1,4 +1,4 @@
--- Ends a leg, or gives it back for a new decision. Shared by route, take, settle, due, cancel and close_inbox. Needs healing, record, lining, sharing, standing, staging, marking.
+-- Ends a leg, or gives it back for a new decision. Shared by route, take, settle, due, cancel and close_inbox. Needs healing, record, lining, sharing, standing, staging.
 local function inbox(r, agent) return P .. 'inbox:' .. agent .. ':' .. r.head.la end
 
 local function quoted(s) return s and s ~= '' and cjson.encode(s) or 'null' end

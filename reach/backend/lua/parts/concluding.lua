@@ -1,4 +1,4 @@
--- What follows from the answer of a run: an end, or one more run. Needs marking, closing, giving_back, filling, answering.
+-- What follows from the answer of a run: an end, or one more run. Needs standing, closing, giving_back, filling, answering.
 
 -- Where confidence and partial stand; nil for what is no object. A scan of a large output would hold up everybody: ours are at the end.
 local function places(answer)
