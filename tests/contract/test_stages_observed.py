@@ -120,6 +120,24 @@ async def test_a_new_round_of_a_later_stage_goes_at_once(order: Order) -> None:
     assert (await order.head(msg_id)).open == 0
 
 
+async def test_under_another_policy_a_new_round_leaves_what_has_ended_alone(order: Order) -> None:
+    stages = (Stage(0, 1, 1), Stage(1, 1, 1), Stage(2, 1, 1))
+    in_order = (Plan("deliver", "a1"), Plan("hold", "a2"), Plan("hold", "b1"))
+    msg_id = await order.in_order(*in_order, stages=stages, goes_on=True)
+    await order.decide(await _returned(order, "a1"), Plan("finish", "a1", answer=retryable()))
+    await order.released(await order.asked_again())
+    await order.end("a2")
+    await order.released(await order.asked_again())
+    await order.decide(await _returned(order, "b1"), Plan("finish", "b1", answer=retryable()))
+    await order.mail()
+    await order.in_order(*in_order, stages=stages, msg_id=msg_id, round=2)
+    assert await order.states(msg_id) == "qdh"
+    await order.end("a1", failure())
+    fresh = [receipt for receipt in await order.receipts() if not receipt["stored"]]
+    assert [(receipt["leg"], receipt["code"]) for receipt in fresh] == [(0, "handler.rejected"), (2, "stage.failed")]
+    assert (await order.leg(msg_id, 1)).code == "ok"
+
+
 async def test_a_cancel_of_the_next_round_ends_what_it_would_open(order: Order) -> None:
     msg_id = await order.in_order()
     await order.end("a1")

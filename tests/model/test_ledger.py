@@ -10,7 +10,7 @@ from tests.model.ledger import Ledger
 from tests.model.partition import Setting
 from tests.model.scenarios import BY_NAME, SCENARIOS
 
-#: transitions of the table that this model does not make: those of lines are test_lines' own; stages and observed legs are to come
+#: transitions of the table that this model does not make: those of lines and of stages are test_lines' and test_stages' own
 NOT_YET = {
     ("new", "held"),
     ("new", "observed"),

@@ -14,6 +14,7 @@ from tests.mutants import (
     python,
     questions,
     schemas,
+    stages,
 )
 from tests.mutants.mutant import Mutant
 
@@ -31,4 +32,5 @@ MUTANTS: tuple[Mutant, ...] = (
     *bounds.MUTANTS,
     *schemas.MUTANTS,
     *fallback.MUTANTS,
+    *stages.MUTANTS,
 )
