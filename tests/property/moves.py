@@ -6,11 +6,14 @@ from hypothesis import strategies as st
 
 from tests.property.breaking import LOST, PROBED, SPOILT, breaking
 from tests.property.in_a_line import BETWEEN, in_a_line
+from tests.property.in_stages import MEANWHILE as IN_STAGES
+from tests.property.in_stages import in_stages
 from tests.property.one_move import Move, live, move, pause
 from tests.property.questions import MEANWHILE, answering
 from tests.property.schema_moves import SCHEMA_ARGUMENTS
 from tests.property.strangers import REGISTRATION
 from tests.property.trio import How
+from tests.property.unsure import SECONDS, asking
 from tests.property.walker import AGENTS, ANSWERS, BOXES, MESSAGES, ODD, plan_of
 
 #: a fault at the step number n of a move; most moves meet none
@@ -269,48 +272,6 @@ def claiming(message: int) -> list[Move]:
     ]
 
 
-def asking(message: int, scope: str, odd: str, second: list[Move]) -> list[Move]:
-    """An answer that is not sure enough is kept, and another agent is asked, or not any more."""
-    plans = [plan_of("deliver", "a1"), plan_of("deliver", "a2")]
-    return [
-        move("send", "w1", message, plans, scope, "b1", "s1", odd, False),
-        move("take", "a1", "i1", 3, None),
-        move("settle", 0, "unsure", "self", -1),
-        *second,
-    ]
-
-
-def _asked(*then: Move) -> list[Move]:
-    """The other one runs it, and then ..."""
-    return [move("decide", "w1", plan_of("deliver", "a2"), ""), move("take", "a2", "i2", 3, None), *then]
-
-
-SETTLED = (("sure", -1), ("as unsure", -1), ("less sure", -1), ("reject", -1), ("error", -1), ("retry", 4_000))
-#: what may become of a leg that has a best answer: one way each
-SECONDS = (
-    *(_asked(move("settle", 0, answer, "self", wait)) for answer, wait in SETTLED),
-    _asked(*live(8, None)),  # its holder is lost
-    _asked(*live(30, 0)),  # it renews and says nothing
-    _asked(move("lose", "entry", 0), *live(2, None)),
-    _asked(pause(15_000), move("close_inbox", "a2")),
-    _asked(pause(14_999), move("settle", 0, "sure", "self", -1)),  # late, where total is short
-    [
-        move("decide", "w1", plan_of("deliver", "a2"), ""),
-        move("read_plain", "a2", "normal"),
-        pause(15_000),
-        move("close_inbox", "a2"),
-    ],
-    [move("decide", "w1", plan_of("deliver", "a2"), ""), pause(14_999), move("take", "a2", "i2", 3, None)],
-    [move("decide", "w1", plan_of("deliver", "a2"), ""), move("close_inbox", "a2"), *live(2, None)],
-    [move("decide", "w1", plan_of("finish", dead=True), "")],
-    [move("decide", "w1", plan_of("finish", "a2"), "")],
-    [move("decide", "w1", plan_of("delay", wait_ms=5_000), ""), *live(4, None)],
-    [move("lose", "bytes", 1), move("decide", "w1", plan_of("deliver", "a2"), "")],
-    [move("cancel", 1, "s1", 1)],
-    [*live(8, None), move("send", "w2", 1, [plan_of("deliver", "a1")], "one", "b2", "s1", "round", False)],
-)
-
-
 stories = st.one_of(
     st.builds(breaking, messages, two_agents, st.sampled_from((5_000, 33_000)), st.sampled_from(PROBED)),
     st.builds(
@@ -329,6 +290,12 @@ stories = st.one_of(
         st.booleans(),
     ),
     st.builds(in_a_line, st.sampled_from(("line", "line", "line short", "line later")), st.sampled_from(BETWEEN)),
+    st.builds(
+        in_stages,
+        st.sampled_from(("stages", "stages", "stages short", "stages gone past")),
+        st.sampled_from(IN_STAGES),
+        st.booleans(),
+    ),
     st.builds(second_round, messages, st.sampled_from(("one", "all")), st.booleans()),
     st.builds(moving, messages),
     st.builds(losing, messages, st.booleans(), st.one_of(st.none(), st.just(0))),

@@ -14,10 +14,12 @@ import pytest
 from reach.backend.port import Backend
 from tests.property.breaking import PROBED, breaking
 from tests.property.in_a_line import BETWEEN, in_a_line
-from tests.property.moves import NAMES, SECONDS, asking
+from tests.property.in_stages import MEANWHILE, in_stages
+from tests.property.moves import NAMES
 from tests.property.one_move import Move, live, move
 from tests.property.tour import TOUR
 from tests.property.trio import Differ, How, Trio
+from tests.property.unsure import SECONDS, asking
 from tests.property.walk import Tally, explore, follow, running_servers
 
 EXAMPLES = 25
@@ -87,6 +89,15 @@ async def test_what_becomes_of_an_order_line_looks_the_same_everywhere(urls: dic
     for between in BETWEEN:
         await follow(urls, [(in_a_line(odd, between), None)], tally)
     assert tally.walks == len(BETWEEN)
+
+
+@pytest.mark.parametrize("odd", ["stages", "stages short", "stages gone past"])
+async def test_what_becomes_of_stages_looks_the_same_everywhere(urls: dict[str, str], odd: str) -> None:
+    tally = Tally()
+    for between in MEANWHILE:
+        await follow(urls, [(in_stages(odd, between), None)], tally)
+    await follow(urls, [(in_stages(odd, [], large=True), None)], tally)
+    assert tally.walks == len(MEANWHILE) + 1
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,12 @@ dies (`Crash`), the rest is not done, and what it remembered is forgotten.
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
+import msgspec
+
 from reach.backend.keys import GROUP_AGENT
 from reach.backend.steps import Again, Answer, Decision, Parking, Plan, Refuse, Send, Settlement, WorkEntry
-from reach.envelope.ledger import LegState
+from reach.delivery.staging import held_beside
+from reach.envelope.ledger import LegState, Stage
 from tests.contract.drive import core, head_of
 from tests.contract.places import KEYS
 from tests.property.trio import Crash, Trio
@@ -19,6 +22,7 @@ BOXES = ("b1", "b2", "b3", "b4", "b5")
 WORKERS = ("w1", "w2")
 MESSAGES = 4
 LINE = "1" * 32
+STAGES = (Stage(0, 1, 1), Stage(1, 2, 2))
 LANES = ("high", "normal", "low", "normal")  # of each message
 
 
@@ -48,7 +52,7 @@ def msg_id_of(number: int) -> str:
 
 
 def plan_of(
-    act: Literal["deliver", "delay", "finish", "move", "stay"],
+    act: Literal["deliver", "delay", "finish", "move", "stay", "hold", "observe"],
     agent: str = "",
     *,
     dead: bool = False,
@@ -99,6 +103,10 @@ ODD: dict[str, dict[str, Any]] = {
     "line": {"line": LINE, "total_ms": 300_000, "ttl_ms": 100_000},
     "line short": {"line": LINE, "ttl_ms": 5_000, "total_ms": 10_000},
     "line round": {"line": LINE, "round": 2},
+    "stages": {"stages": STAGES, "total_ms": 300_000, "ttl_ms": 100_000},
+    "stages short": {"stages": STAGES, "ttl_ms": 5_000, "total_ms": 10_000},
+    "stages gone past": {"stages": STAGES, "goes_on": True, "total_ms": 300_000},
+    "stages round": {"stages": STAGES, "round": 2},
     "line later": {"line": LINE, "not_before_ms": 1_700_000_060_000},
 }
 
@@ -218,6 +226,7 @@ class Walker:
         msg_id, number = entry.fields[b"m"].decode(), int(entry.fields[b"l"])
         record = await self.backend.inspect(0, msg_id, number)
         leg = record.legs.get(number) if record is not None else None
+        others = held_beside(record, number) if record is not None and leg is not None else {}
         return Again(
             entry,
             msg_id,
@@ -228,6 +237,7 @@ class Walker:
             plan,
             25_000 if lie == "processing" else 0,
             45_000 if lie == "processing" else 0,
+            {n: msgspec.structs.replace(plan, agent=other.agent) for n, other in others.items()},
         )
 
     async def _routed(self, worker: str, decisions: Sequence[Decision]) -> Any:

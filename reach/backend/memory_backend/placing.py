@@ -17,7 +17,7 @@ from reach.backend.memory_backend.observing import staged
 from reach.backend.memory_backend.partition import Partition
 from reach.backend.memory_backend.promoting import promote
 from reach.backend.memory_backend.sharing import lying_with, share, share_taken
-from reach.backend.memory_backend.staging import staged_members
+from reach.backend.memory_backend.staging import staged_members, stages_of
 from reach.backend.memory_backend.store import MessageRecord
 from reach.backend.memory_backend.ticking import LEASE_MS
 from reach.backend.steps import Plan
@@ -160,7 +160,8 @@ def post_routed(part: Partition, msg_id: str, record: MessageRecord, mailbox: st
         f'{{"leg":{number},"agent":{quoted(leg.agent)}{staged_members(record, number)}}}'
         for number, leg in sorted(record.legs.items())
     )
-    stages = f',"stages":{len(head.stages)}' if head.stages else ""
+    count = len(stages_of(record))
+    stages = f',"stages":{count}' if count else ""
     member = (
         f'"notice":"routed","msg_id":"{msg_id}","round":{head.round},"scope":"{head.scope}","legs":[{legs}]{stages},'
         f'"processing_ms":{head.processing_ms},"total_ms":{head.total_ms}'

@@ -20,9 +20,16 @@ class Behind(NamedTuple):
     details: str
 
 
+def stages_of(record: MessageRecord) -> tuple[Stage, ...]:
+    """The stages of a broadcast; none where they do not fit its legs, since somebody has spoilt them."""
+    head = record.head
+    fit = head.scope == "all" and all(stage.first + stage.count <= head.legs for stage in head.stages)
+    return head.stages if fit else ()
+
+
 def stage_of(record: MessageRecord, number: int) -> int | None:
     """The stage that a leg is in, from 0; None: in none."""
-    for k, stage in enumerate(record.head.stages):
+    for k, stage in enumerate(stages_of(record)):
         if stage.first <= number < stage.first + stage.count:
             return k
     return None
@@ -30,7 +37,7 @@ def stage_of(record: MessageRecord, number: int) -> int | None:
 
 def is_free(record: MessageRecord, k: int | None) -> bool:
     """Whether a stage may begin: all before it are over, and none has failed, unless the policy goes on then."""
-    before = record.head.stages[: k or 0]
+    before = stages_of(record)[: k or 0]
     return all(not stage.open and (record.head.goes_on or not _has_failed(stage)) for stage in before)
 
 
@@ -87,12 +94,12 @@ def call_stage(part: Partition, msg_id: str, record: MessageRecord, stage: Stage
 def reordered(record: MessageRecord, old: MessageRecord, opened: set[int]) -> None:
     """The stages are those of the first round: what was opened is open again, and of the others those have failed that have."""
     stages: list[Stage] = []
-    for stage in old.head.stages:
+    for stage in stages_of(old):
         legs = range(stage.first, stage.first + stage.count)
         closed = [old.legs[n] for n in legs if n not in opened and n in old.legs]
         failed = sum(leg.status != "success" for leg in closed)
         stages.append(Stage(stage.first, stage.count, sum(n in opened for n in legs), failed))
-    record.change_head(stages=tuple(stages), shows_large=old.head.shows_large)
+    record.change_head(stages=tuple(stages) or old.head.stages, shows_large=old.head.shows_large)
 
 
 def numbers_asked(record: MessageRecord, number: int) -> range | frozenset[int]:

@@ -17,7 +17,7 @@ end
 
 -- Every hand-over comes by here. held: it is; overloaded: its line has no room. What is not to go before a moment joins when it is due.
 local function held_back(r, l, L, p, e)
-  if r.all then return staged(r, l, L, p, e) and '' or nil end
+  if r.all then return staged(r, l, L, p, e) and '' or nil, L.st == 'observed' and L.h or nil end
   local key = line(r)
   if not key or L.st == 'queued' or (p.act ~= 'deliver' and p.act ~= 'delay') then return nil end
   if not L.jn then

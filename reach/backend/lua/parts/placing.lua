@@ -39,8 +39,8 @@ end
 local function place(r, l, L, p, e)
   r.legs[l] = L
   touch(r, l)
-  local instead = held_back(r, l, L, p, e)
-  if instead then return '', instead end
+  local instead, shown = held_back(r, l, L, p, e)
+  if instead then return shown or '', instead end
   if p.act == 'deliver' then
     promote(r, L, p.agent)
     local id = append(r, l, L, p.agent, e)
