@@ -284,6 +284,7 @@ async def test_a_question_in_a_stage_stops_the_clock_of_those_behind_it(order: O
         await order.live(30_000)
         await order.keep_box()
     assert await order.states(msg_id) == "pdhho"
+    assert await order.called() == []
     await order.mail()
     await order.backend.answer(0, msg_id, "sender-1", 0, taken.hand, b'"yes"')
     await order.decide(await order.asked_again(), Plan("deliver", "a1"))

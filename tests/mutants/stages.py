@@ -50,7 +50,7 @@ _PAIRS = (
         "stage rearm, of who may not begin",
         Change("visiting", " or waits(r, l, L) then", " then"),
         Change("due", " or waits(record, number):", ":"),
-        "stages::test_nobody_is_asked_about_a_stage_that_may_not_begin",
+        "stages::test_a_question_in_a_stage_stops_the_clock_of_those_behind_it",
     ),
     both(
         "stage failed",
