@@ -117,6 +117,8 @@ class RouteResult(msgspec.Struct, frozen=True):
     #: bound where it is not the room of the inbox: share | agent | env | sender
     known: str = ""
     error: str = ""
+    #: Where one leg was handed over: how many messages lie with its agent now, running or queued, this one and whoever's.
+    lying: int = 0
 
     @property
     def wait_ms(self) -> int:

@@ -118,6 +118,11 @@ class Judge:
         self._rng = rng
         self._max_bytes = max_envelope_bytes
 
+    @property
+    def by(self) -> Chooser:
+        """What it chooses with."""
+        return self._by
+
     # ---------------------------------------------------------------- the public door
     def open_send(self, entry: WorkEntry, now_ms: int) -> Case:
         """Read and check an envelope; a broken one has its refusal as decision already."""

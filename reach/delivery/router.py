@@ -17,7 +17,9 @@ from reach.delivery.judge import Case, Judge, Reference, read_reference, unfit_o
 from reach.delivery.on_behalf import OnBehalf
 from reach.delivery.rates import Rates
 from reach.delivery.refusing import burials
+from reach.delivery.remembering import note_lying
 from reach.delivery.replies import Replies
+from reach.delivery.soonest import SOON_MS, plans_of, soonest_ms
 from reach.delivery.trail import Trail
 from reach.errors import SERVER_ERRORS, BackendError, BackendUnavailable
 from reach.log import PacedLog, event_log
@@ -32,7 +34,6 @@ CLAIM_EVERY_MS = 2_500
 CLAIM_IDLE_MS = 5_000
 MAX_INSPECTS = 32
 READY_WAIT_S = 1.0
-SOON_MS = 1_000
 
 
 class Router:
@@ -244,6 +245,7 @@ class Router:
             mark = self._trail.mark()
             decided_us = (mark - started) // len(kept)
             results = await self._apply(partition, kept)
+            note_lying(self._judge.by.memory, kept, results, self._now_ms())
             cases = []
             for case, result in zip(kept, results, strict=True):
                 self._note_open(partition, case, result)
@@ -264,14 +266,14 @@ class Router:
 
     def _note_open(self, partition: int, case: Case, result: RouteResult) -> None:
         """Whoever comes next to the same agent need not ask `route` first."""
-        agents = [plan.agent for plan in _plans(case.decision) if plan.act in {"deliver", "move"}]
+        agents = [plan.agent for plan in plans_of(case.decision) if plan.act in {"deliver", "move"}]
         if result.verdict == "open" and self._on_open is not None:
             for agent_id in agents:
                 self._on_open(agent_id, partition, self._now_ms() + result.wait_ms)
 
     async def _reopened(self, partition: int, case: Case) -> bool:
         """Whether the inboxes that this decision is about may have been gone and are there now. Each is opened once for a case."""
-        agents = {plan.agent for plan in _plans(case.decision) if plan.act in {"deliver", "move"}}
+        agents = {plan.agent for plan in plans_of(case.decision) if plan.act in {"deliver", "move"}}
         if self._reopen is None or agents <= case.reopened:
             return False
         fresh, case.reopened = sorted(agents - case.reopened), case.reopened | agents
@@ -362,14 +364,6 @@ class Router:
             return RouteResult("error", error=str(error))
 
 
-def soonest_ms(decision: Decision | None) -> int:
-    """In how many ms the earliest thing is due that a decision has set up; a second or more: nobody needs to be told."""
-    waits = [plan.wait_ms for plan in _plans(decision) if plan.act == "delay"]
-    if not isinstance(decision, Send):
-        return min(waits, default=SOON_MS)
-    return min(decision.head.ttl_ms, decision.head.network_ms, decision.head.total_ms, *waits)
-
-
 def _of_unknown_type(case: Case) -> bool:
     return case.refused is not None and case.refused.code == "type.unregistered"
 
@@ -378,12 +372,6 @@ def _note_unfit(case: Case, result: RouteResult) -> None:
     """Remember whose inbox could not take it, so that the next choice is another one."""
     if result.verdict not in {"full", "gone"}:
         return
-    for plan in _plans(case.decision):
+    for plan in plans_of(case.decision):
         if plan.act in {"deliver", "move"}:
             case.unfit = {**case.unfit, plan.agent: unfit_of(result)}
-
-
-def _plans(decision: Decision | None) -> Sequence[Plan]:
-    if isinstance(decision, Send):
-        return decision.plans
-    return (decision.plan, *decision.others.values()) if isinstance(decision, Again) else ()

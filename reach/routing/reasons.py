@@ -21,10 +21,9 @@ def why_of(strategy: str, sifted: Sifted, fits: Sequence[Agent] = (), picked: Pi
     # Where not all can be told, half of the room behind the chosen ones is for those who were refused.
     room = MAX_TOLD - len(names)
     others = others[: room - min(len(sifted.refused), room // 2)]
-    told = [
-        *(Seen(name, reason=sifted.told.get(name, ""), score=scores.get(name)) for name in (*names, *others)),
-        *sifted.refused,
-    ][:MAX_TOLD]
+    passed = {**sifted.told, **picked.aside}
+    fitted = (Seen(name, reason=passed.get(name, ""), score=scores.get(name)) for name in (*names, *others))
+    told = [*fitted, *sifted.refused][:MAX_TOLD]
     return Why(strategy, tuple(told), counts, names, via)
 
 

@@ -69,7 +69,7 @@ Step = Deliver | Delay | Finish | Move | Stay | Hold | Observe
 
 
 class Seen(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One candidate, and the filter that refused it, with the reason in words; "" = it fitted."""
+    """One candidate, and the filter that refused it, with the reason in words; no filter = it fitted, the reason why it was passed over."""
 
     agent: str
     filter: str = ""

@@ -5,7 +5,7 @@
 -- ARGV max_dead integer how many dead letters are kept
 -- ARGV decision* msgpack n maps: k (s send, a again, r refuse), x stream key, id entry id; s: m, H head, p plans, r reply_to, o notice, mo and ms how many messages may be open, of all and of its sender (0 = any number); a: m, l, h, s state, n attempt, p plans, ls their legs, pr, to; r: r mailbox, re receipt, d fields of the dead entry beside e, none = not kept
 -- ARGV envelope* bytes n envelopes ('' for a; for r the bytes that the dead entry keeps); bytes, since this msgpack knows text only
--- RETURNS a list per decision: verdict (done skipped full gone open changed error), known (of full: share, agent, env, sender: the bound, where it is not the room of the inbox; of open: for how many ms), then the hand of each leg or ''; error: the text
+-- RETURNS a list per decision: verdict (done skipped full gone open changed error), known (of full: share, agent, env, sender: the bound, where it is not the room of the inbox; of open: for how many ms; of error: the text), how many entries lie with the agent to which one leg was handed (else 0), then the hand of each leg or ''
 -- REPEAT skipped for what is acknowledged already, also for what failed after it and was kept among the dead letters; nothing is written twice
 -- INCLUDE start
 -- INCLUDE healing
@@ -40,6 +40,12 @@ local function refuse(d, e)
   return {'done', ''}
 end
 
+-- So that routers know how full it is, whoever has sent what lies there. Of a broadcast nobody was chosen.
+local function lying_after(d, v)
+  local one = v[1] == 'done' and (v[3] or '') ~= '' and (d.k == 'a' or d.H.sc == 'one')
+  return one and lying_with(d.p[1].agent) or 0
+end
+
 local steps = {s = send, a = decided, r = refuse}
 local out, wound = {}, {}
 for i = 1, n do
@@ -50,7 +56,7 @@ for i = 1, n do
     v = {'error', type(v) == 'table' and v.err or tostring(v)}
     if d.acked then pcall(rescue, d, e, v[2]) end
   end
-  out[i] = v
+  out[i] = {v[1], v[2] or '', lying_after(d, v), unpack(v, 3)}
   if d.acked then
     call('XDEL', d.x, d.id)
     if ahead(d.id) then wound[d.x] = true end

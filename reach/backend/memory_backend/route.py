@@ -13,7 +13,7 @@ from reach.backend.memory_backend.partition import Partition
 from reach.backend.memory_backend.placing import Placed, obstacle, place, post_routed
 from reach.backend.memory_backend.raising import raise_timeouts, tell_callers
 from reach.backend.memory_backend.rescuing import letter_of, rescue
-from reach.backend.memory_backend.sharing import count_in, over_bound
+from reach.backend.memory_backend.sharing import count_in, lying_with, over_bound
 from reach.backend.memory_backend.staging import call_stage, is_free, reordered, stage_of
 from reach.backend.memory_backend.store import MessageRecord
 from reach.backend.memory_backend.streams import is_ahead, parse_id
@@ -36,7 +36,7 @@ def route(part: Partition, decisions: Sequence[Decision]) -> list[RouteResult]:
     for decision in decisions:
         part.acknowledged, part.opened = False, None
         try:
-            result = _apply(part, decision)
+            result = _counted(part, decision, _apply(part, decision))
         except BackendError as error:
             result = RouteResult("error", error=str(error))
             if part.acknowledged:
@@ -54,6 +54,17 @@ def route(part: Partition, decisions: Sequence[Decision]) -> list[RouteResult]:
         if stream is not None:
             stream.rewind(part.now_ms)
     return results
+
+
+def _counted(part: Partition, decision: Decision, result: RouteResult) -> RouteResult:
+    """So that routers know how full an agent is, whoever has sent what lies there. Of a broadcast nobody was chosen."""
+    if not (result.hands and result.hands[0]) or isinstance(decision, Refuse):
+        return result
+    if isinstance(decision, Again):
+        return msgspec.structs.replace(result, lying=lying_with(part, decision.plan.agent))
+    if decision.head.scope == "all":
+        return result
+    return msgspec.structs.replace(result, lying=lying_with(part, decision.plans[0].agent))
 
 
 def _apply(part: Partition, decision: Decision) -> RouteResult:

@@ -198,11 +198,10 @@ def _batches(items: list[tuple[bytes, bytes]]) -> Iterator[list[tuple[bytes, byt
 
 
 def _result(reply: Reply) -> RouteResult:
-    verdict = reply[0].decode()
+    verdict, known = reply[0].decode(), text_of(reply[1])
     if verdict == "error":
-        return RouteResult("error", error=text_of(reply[1]))
-    known = text_of(reply[1]) if len(reply) > 1 else ""
-    return RouteResult(verdict, tuple(map(text_of, reply[2:])), known)
+        return RouteResult("error", error=known)
+    return RouteResult(verdict, tuple(map(text_of, reply[3:])), known, lying=int(reply[2]))
 
 
 def _event(reply: Reply) -> DueEvent:

@@ -52,6 +52,11 @@ class Memory:
         if agent_id in self._levels:
             self._levels[agent_id].send(now_ms)
 
+    def note_lies(self, agent_id: str, partition: int, lies: int, now_ms: int) -> None:
+        """So many messages lay with the agent when one was handed to it, whoever has sent them."""
+        if agent_id in self._levels:
+            self._levels[agent_id].count(partition, lies, now_ms)
+
     def level(self, agent_id: str, history: History, now_ms: int, answers_ms: float) -> float:
         """How many messages are with the agent now, running or queued, as far as its beat and this router's own sends tell."""
         level = self._levels.get(agent_id)
@@ -64,10 +69,14 @@ class Memory:
 
 
 class Picked(NamedTuple):
-    """Who was chosen: a part of the candidates, never empty. `scores`: what each candidate weighed, where there was a draw."""
+    """Who was chosen: a part of the candidates, never empty.
+
+    `scores`: what each candidate weighed, where there was a draw. `aside`: agent_id -> why it was passed over though it fits.
+    """
 
     chosen: Sequence[Agent]
     scores: Sequence[float] = ()
+    aside: Mapping[str, str] = {}
 
 
 class Strategy(Protocol):

@@ -24,7 +24,8 @@ def select(candidates: Sequence[Agent], message: Message, view: View, memory: Me
     start = tiers.index(wanted) if wanted in tiers else 0
     order = [wanted, *tiers[start:], *tiers[:start], *sorted(by_tier)]
     among = next(by_tier[tier] for tier in order if tier in by_tier)
-    return Picked(score.select(among, message, view, memory, rng).chosen)
+    picked = score.select(among, message, view, memory, rng)
+    return Picked(picked.chosen, aside=picked.aside)
 
 
 def _turn(message: Message, tiers: Sequence[str], view: View, memory: Memory) -> str:

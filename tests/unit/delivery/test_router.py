@@ -13,7 +13,8 @@ from reach.backend.memory_backend import MemoryBackend, Store
 from reach.backend.steps import Decision, Refuse, RouteResult, Send, WorkEntry
 from reach.delivery.judge import Case, Judge
 from reach.delivery.rates import Rates
-from reach.delivery.router import Router, soonest_ms
+from reach.delivery.router import Router
+from reach.delivery.soonest import soonest_ms
 from reach.delivery.trail import Trail
 from reach.errors import BackendUnavailable, ScriptFailed
 from reach.registry.watcher import Watcher

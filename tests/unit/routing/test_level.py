@@ -87,3 +87,43 @@ def test_an_agent_without_slots_or_times_divides_by_nothing() -> None:
     one.send(1_000)
     one.send(1_000)
     assert 0 <= one.drain(2_000) < 0.01
+
+
+def test_what_was_counted_is_what_it_has() -> None:
+    one = Level()
+    one.hear(beat(1_000, 0), 1_000)
+    one.send(1_100)
+    one.count(0, 7, 1_100)
+    assert one.drain(1_100) == 7
+    one.count(0, 2, 1_200)
+    assert one.drain(1_200) == 2
+
+
+def test_a_beat_of_before_the_count_changes_nothing_and_a_later_one_knows_better() -> None:
+    one = Level()
+    one.count(0, 3, 2_000)
+    one.hear(beat(1_500, 0), 1_000_000)
+    assert one.drain(2_000) == 3
+    one.hear(beat(2_500, 1), 1_000_000)
+    assert one.drain(2_500) == 1
+
+
+def test_what_lies_in_other_partitions_stays() -> None:
+    one = Level()
+    one.hear(beat(1_000, 0), 1_000_000_000)
+    one.count(0, 3, 1_000)
+    one.count(1, 2, 1_000)
+    assert one.drain(1_000) == 5
+    one.count(0, 1, 1_000)
+    assert one.drain(1_000) == 3
+    one.count(1, 0, 1_000)
+    assert one.drain(1_000) == 1
+
+
+def test_what_lies_in_other_partitions_is_worked_off_meanwhile() -> None:
+    one = Level()
+    one.hear(beat(1_000, 0, slots=1), 1_000)
+    one.count(0, 5, 1_000)
+    one.count(1, 5, 1_000)
+    one.count(0, 1, 6_000)  # five were done since, as well in the other
+    assert one.drain(6_000) == pytest.approx(3.5)
