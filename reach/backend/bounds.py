@@ -18,6 +18,8 @@ CONV_MS = 3_600_000
 #: What is remembered of one conversation: at most so many fields and three more; then only what the last so many steps have written.
 MAX_CONV_FIELDS = 3_000
 CONV_KEPT = 500
+#: Whom a source has met is remembered for so long, and of each source so much.
+MET_MS, MAX_MET = 3_600_000, 1_000
 #: Nothing in it counts further than Lua writes numbers: as millionths a cost of a hundred million.
 MOST_SPENT = 99_999_999_999_999
 DAY_MS = 24 * 3_600_000

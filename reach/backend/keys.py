@@ -72,7 +72,14 @@ TABLE: tuple[Row, ...] = (
     Row("load", "reach:{E}:load", ("hash",), False, "fields reaped", "beat"),
     Row("changes", "reach:{E}:changes", ("stream",), False, "MAXLEN ~ 10000", "scripts"),
     Row("circuit", "reach:{E}:circuit", ("hash",), True, "1 h after the last write", "tell_circuit"),
-    Row("met", "reach:{E}:met:<source>", ("zset",), True, "1 h", "routers"),
+    Row(
+        "met",
+        "reach:{E}:met:<source>",
+        ("zset",),
+        True,
+        "1 h after its last write; at most 1,000 members",
+        "routers",
+    ),
     Row(
         "conv",
         "reach:{E}:conv:<correlation_id>",
@@ -202,6 +209,9 @@ class KeySpace:
 
     def conversation(self, correlation_id: str) -> str:
         return f"{self._env_tag}conv:{correlation_id}"
+
+    def met(self, source: str) -> str:
+        return f"{self._env_tag}met:{source}"
 
     def circuit(self) -> str:
         return self._env_tag + "circuit"

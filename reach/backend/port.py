@@ -26,6 +26,8 @@ from reach.backend.steps import (
     Guard,
     LastBeat,
     MailEntry,
+    Meeting,
+    Met,
     Over,
     Parking,
     Plan,
@@ -61,6 +63,8 @@ __all__ = [
     "Hint",
     "LastBeat",
     "MailEntry",
+    "Meeting",
+    "Met",
     "Over",
     "Parking",
     "Plan",
@@ -293,6 +297,14 @@ class Backend(RegistryPort, SchemaPort, Protocol):
 
     async def spend(self, conversation: str, run: str, cost: int, tokens: int) -> bool:
         """Add what a run has used (cost in millionths) to its conversation. False: counted already, or a conversation without counts."""
+        ...
+
+    async def meet(self, meetings: Sequence[Meeting]) -> None:
+        """Write down whom sources and their conversations have met, for an hour. Again: the later moment counts."""
+        ...
+
+    async def met(self, asked: Sequence[tuple[str, str]]) -> list[list[Met]]:
+        """For each source and (stamp of a) conversation whom they have met within the last hour, the longest ago first."""
         ...
 
     # ---------------------------------------------------------------- records

@@ -138,6 +138,22 @@ class Record(msgspec.Struct, frozen=True):
     now_ms: int = 0
 
 
+class Meeting(msgspec.Struct, frozen=True):
+    """A source has met an agent, in a conversation that this stamp (hex digits) stands for."""
+
+    source: str
+    conversation: str
+    agent: str
+
+
+class Met(msgspec.Struct, frozen=True):
+    """Whom a source has met, and when. `here`: in the conversation that was asked about."""
+
+    agent: str
+    at_ms: int
+    here: bool
+
+
 class Turn(msgspec.Struct, frozen=True, kw_only=True):
     """What a message does in its conversation. Costs are whole millionths.
 

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from itertools import islice
 
 from reach.backend.port import Backend
-from reach.backend.steps import Again, Decision, Plan, Record, RouteResult, Send, WorkEntry
+from reach.backend.steps import Decision, Record, RouteResult, WorkEntry
 from reach.clock import Clock, SystemClock
 from reach.delivery.conversations import Conversations
 from reach.delivery.inflight import bounded, turned_away
@@ -17,7 +17,7 @@ from reach.delivery.judge import Case, Judge, Reference, read_reference, unfit_o
 from reach.delivery.on_behalf import OnBehalf
 from reach.delivery.rates import Rates
 from reach.delivery.refusing import burials
-from reach.delivery.remembering import note_lying
+from reach.delivery.remembering import Remembering
 from reach.delivery.replies import Replies
 from reach.delivery.soonest import SOON_MS, plans_of, soonest_ms
 from reach.delivery.trail import Trail
@@ -79,6 +79,7 @@ class Router:
         self._log = PacedLog(log, self._clock)
         self._on_behalf = OnBehalf(backend, trail, clock=self._clock)
         self._conversations = Conversations(backend, judge.setting, clock=self._clock)
+        self._remembering = Remembering(backend, judge, clock=self._clock)
         self._replies = Replies(judge.index, backend, self._inspect)
         self._wait = Wait()
         self._claim_at_ms = 0
@@ -235,6 +236,7 @@ class Router:
     async def _route(self, partition: int, cases: list[Case]) -> None:
         """Decide and apply, again for what could not be carried out, until every case has its verdict."""
         await self._conversations.ask(cases)
+        await self._remembering.recall(cases)
         if self._before is not None:
             await self._before([case.envelope.target.pattern for case in cases if case.envelope is not None])
         while cases:
@@ -245,7 +247,7 @@ class Router:
             mark = self._trail.mark()
             decided_us = (mark - started) // len(kept)
             results = await self._apply(partition, kept)
-            note_lying(self._judge.by.memory, kept, results, self._now_ms())
+            await self._remembering.keep(kept, results, self._now_ms())
             cases = []
             for case, result in zip(kept, results, strict=True):
                 self._note_open(partition, case, result)

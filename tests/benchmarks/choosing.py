@@ -1,263 +1,80 @@
 """How well each strategy chooses. Run: python -m tests.benchmarks.choosing [--messages N] [--seeds N] [--only NAME].
 
-A simulation on the real decision code and a clock of its own, no server: 20 agents with one capability and 4 slots each; service times
-lognormal (median 1 s, sigma 0.6); 4 of them 3 times slower, 2 fail 20 % of their runs, 1 degrades from 1 to 6 times over the run, 1 dies
-at half-time. Poisson arrivals at 70 % of the true capacity. Beats every 5 s, seen by the router within a second; a failed run comes again
-after the back-off, what a dead one had goes elsewhere after 3 s (unread) or 15 s (running). The oracle knows every queue and every agent's
-true speed and takes the one that would end it first; nobody can be better, and no router can know that much.
+Simulations on the real decision code and clocks of their own, no server. The agents and their queues: tests/benchmarks/queues.py; who has
+not met a conversation, who keeps what, and exact shares: tests/benchmarks/eyes.py.
 """
 
 import argparse
-import heapq
-import math
 import statistics
 import sys
-from collections import deque
-from collections.abc import Callable
-from random import Random
+from collections.abc import Sequence
+from typing import NamedTuple
 
-import msgspec
-
-from reach.delivery.retry import backoff_ms
-from reach.envelope.ledger import Leg, LegState
-from reach.envelope.records import encode_beat, encode_policy, encode_registration
-from reach.envelope.registration import Beat, Capability, Registration, RoutePolicy
-from reach.routing.decide import Chooser, decide
-from reach.routing.index import CapabilityIndex
-from reach.routing.message import Message
-from reach.routing.pattern import parse
-from reach.routing.steps import Deliver
-from reach.routing.strategies import Memory
-
-AGENTS, SLOTS, SIGMA, LOAD = 20, 4, 0.6, 0.7
-SLOW, FAILING, DEGRADING, DYING = range(4), (4, 5), 6, 7
-PATTERN = parse("capability:work")
-BEAT_MS, POLL_MS, NETWORK_MS, LEASE_MS = 5_000, 1_000, 3_000, 15_000
-WARM_UP = 0.05
-STRATEGIES = ("round_robin", "weighted_random", "score", "oracle")
+from tests.benchmarks import eyes
+from tests.benchmarks.queues import TWENTY, Kind, Simulation
 
 
-class Work(msgspec.Struct):
-    """One message on its way."""
-
-    number: int
-    came_ms: float
-    attempt: int = 0
-    tried: tuple[str, ...] = ()
-
-
-class Server(msgspec.Struct):
-    """One agent: what it does, and what it says of itself."""
+class Case(NamedTuple):
+    """A line of the table."""
 
     name: str
-    at: int
-    queue: deque[Work] = msgspec.field(default_factory=deque)
-    running: dict[int, float] = {}  # message -> when it ends
-    dead: bool = False
-    mean_ms: float | None = None
-    outcomes: deque[bool] = msgspec.field(default_factory=lambda: deque(maxlen=50))
-
-    def slowness(self, share: float) -> float:
-        """How many times longer a run takes than it should, at this part of the whole run."""
-        if self.at in SLOW:
-            return 3.0
-        return 1.0 + 5.0 * share if self.at == DEGRADING else 1.0
-
-    def beat(self) -> bytes:
-        """As the SDK makes it."""
-        taken = len(self.running)
-        rate = sum(self.outcomes) / len(self.outcomes) if self.outcomes else None
-        return encode_beat(
-            Beat(
-                state="busy" if taken >= SLOTS else "ready",
-                inflight=taken,
-                load=100 * taken / SLOTS,
-                success_rate=rate,
-                avg_response_ms=self.mean_ms,
-            )
-        )
+    strategy: str
+    routers: int = 1
 
 
-class Simulation:
-    """One run of one strategy. Moments in ms from 0."""
-
-    def __init__(self, strategy: str, messages: int, seed: int) -> None:
-        self.strategy, self.messages, self.seed = strategy, messages, seed
-        self.rng = Random(seed)
-        mean_s = math.exp(SIGMA**2 / 2)
-        true = sum(SLOTS / mean_s / (3 if at in SLOW else 1) for at in range(AGENTS))
-        self.gap_ms = 1000 / (LOAD * true)
-        self.total_ms = messages * self.gap_ms
-        self.index = CapabilityIndex()
-        self.by = Chooser(index=self.index, rng=Random(seed + 1), memory=Memory())
-        if strategy != "oracle":
-            self.index.apply("route", PATTERN.text, encode_policy(RoutePolicy(strategy=strategy)))
-        self.servers = {f"a{at:02}": Server(f"a{at:02}", at) for at in range(AGENTS)}
-        self.events: list[tuple[float, int, Callable[[], None]]] = []
-        self.count = 0
-        self.now = 0.0
-        self.ends: list[float] = []
-        self.first_try = self.successes = self.worst = 0
-
-    def after(self, ms: float, call: Callable[[], None]) -> None:
-        self.count += 1
-        heapq.heappush(self.events, (self.now + ms, self.count, call))
-
-    def run(self) -> None:
-        for server in self.servers.values():
-            declared = Registration(
-                agent_id=server.name, instance_id="i", capabilities=(Capability(name="work"),), concurrency=SLOTS
-            )
-            self.index.apply("agent", server.name, encode_registration(declared)[:-1] + b',"v":1}')
-            self.beats(server, first=self.rng.random() * BEAT_MS)
-        self.arrive(0)
-        self.after(self.total_ms / 2, self.die)
-        while self.events and len(self.ends) < self.messages:
-            self.now, _, call = heapq.heappop(self.events)
-            call()
-
-    # ---------------------------------------------------------------- what happens
-    def arrive(self, number: int) -> None:
-        self.place(Work(number, self.now))
-        if number + 1 < self.messages:
-            self.after(self.rng.expovariate(1) * self.gap_ms, lambda: self.arrive(number + 1))
-
-    def beats(self, server: Server, first: float = BEAT_MS) -> None:
-        if not self.now:
-            self.index.beat(server.name, "i", 1, server.beat())
-        if server.dead:
-            return
-        said, at_ms = server.beat(), int(self.now)
-        if self.now:
-            self.after(self.rng.random() * POLL_MS, lambda: self.hear(server.name, at_ms, said))
-        self.after(first, lambda: self.beats(server))
-
-    def hear(self, name: str, at_ms: int, said: bytes) -> None:
-        self.index.beat(name, "i", at_ms, said)
-
-    def die(self) -> None:
-        server = self.servers[f"a{DYING:02}"]
-        server.dead = True
-        for number in server.running:
-            self.after(LEASE_MS, lambda number=number: self.again(self.held[number], server.name))  # type: ignore[misc]
-        for work in server.queue:
-            self.after(NETWORK_MS, lambda work=work: self.again(work, ""))  # type: ignore[misc]
-
-    def again(self, work: Work, lost_by: str) -> None:
-        if lost_by:
-            work.attempt += 1
-            work.tried += (lost_by,)
-        self.place(work)
-
-    # ---------------------------------------------------------------- one message
-    held: dict[int, Work]
-
-    def place(self, work: Work) -> None:
-        name = self.oracle(work) if self.strategy == "oracle" else self.decided(work)
-        if name is None:
-            self.after(200, lambda: self.place(work))
-            return
-        server = self.servers[name]
-        server.queue.append(work)
-        self.worst = max(self.worst, len(server.queue))
-        if server.dead:
-            server.queue.remove(work)
-            self.after(NETWORK_MS, lambda: self.again(work, ""))
-        else:
-            self.start(server)
-
-    def decided(self, work: Work) -> str | None:
-        now_ms = int(self.now) + 1
-        message = Message(
-            pattern=PATTERN,
-            start_at_ms=int(work.came_ms),
-            first_at_ms=1 << 50,
-            total_at_ms=1 << 50,
-            network_ms=NETWORK_MS,
-        )
-        leg = Leg(state=LegState.RETURNED, agent="", attempt=work.attempt, tried=work.tried) if work.attempt else None
-        step = decide(message, leg, self.by, now_ms).steps[0]
-        return step.agent if isinstance(step, Deliver) else None
-
-    def oracle(self, work: Work) -> str:
-        share = self.now / self.total_ms
-        mean_ms = 1000 * math.exp(SIGMA**2 / 2)
-
-        def end_ms(server: Server) -> float:
-            own_ms = mean_ms * server.slowness(share)
-            free = sorted(
-                [max(end - self.now, 0) for end in server.running.values()] + [0.0] * (SLOTS - len(server.running))
-            )
-            for _ in server.queue:
-                heapq.heapreplace(free, free[0] + own_ms)
-            return (free[0] + own_ms) / (0.8 if server.at in FAILING else 1.0)
-
-        alive = [server for server in self.servers.values() if not server.dead]
-        others = [server for server in alive if server.name not in work.tried] or alive
-        return min(others, key=lambda server: (end_ms(server), server.name)).name
-
-    def start(self, server: Server) -> None:
-        while server.queue and len(server.running) < SLOTS and not server.dead:
-            work = server.queue.popleft()
-            # The same message has the same work in it, whoever does it and however it is chosen.
-            took = 1000 * Random(self.seed * 1_000_003 + work.number * 7 + work.attempt).lognormvariate(0, SIGMA)
-            took *= server.slowness(min(self.now / self.total_ms, 1.0))
-            server.running[work.number] = self.now + took
-            self.held[work.number] = work
-            self.after(took, lambda work=work, took=took: self.finish(server, work, took))  # type: ignore[misc]
-
-    def finish(self, server: Server, work: Work, took: float) -> None:
-        if server.dead:
-            return
-        del server.running[work.number]
-        server.mean_ms = took if server.mean_ms is None else server.mean_ms + 0.2 * (took - server.mean_ms)
-        bad = server.at in FAILING and self.rng.random() < 0.2
-        server.outcomes.append(not bad)
-        if bad:
-            work.attempt += 1
-            work.tried += (server.name,)
-            self.after(backoff_ms(work.attempt, self.rng.uniform(0.8, 1.2)), lambda: self.place(work))
-        else:
-            self.successes += 1
-            self.first_try += not work.attempt
-            self.ends.append(self.now - work.came_ms if work.number > WARM_UP * self.messages else -1.0)
-        self.start(server)
+CASES = (
+    Case("round_robin", "round_robin"),
+    Case("weighted_random", "weighted_random"),
+    Case("score", "score"),
+    Case("score, 2 routers", "score", 2),
+    Case("score, 4 routers", "score", 4),
+    Case("oracle", "oracle"),
+)
+SMALL: tuple[Kind, ...] = ("plain", "slow")
 
 
-def simulate(strategy: str, messages: int, seed: int) -> Simulation:
+def simulate(case: Case, messages: int, seed: int, kinds: Sequence[Kind]) -> Simulation:
     """One run to its end."""
-    made = Simulation(strategy, messages, seed)
-    made.held = {}
-    for server in made.servers.values():
-        server.running = {}
+    made = Simulation(case.strategy, messages, seed, routers=case.routers, kinds=kinds)
     made.run()
     return made
 
 
-def main(messages: int = 10_000, seeds: int = 3, only: str = "") -> int:
-    """Print one line for each strategy."""
-    print(f"{messages} messages, {seeds} seeds: medians over the seeds (least-most)", flush=True)
+def table(title: str, messages: int, seeds: int, only: str, kinds: Sequence[Kind]) -> None:
+    """One line for each case: medians over the seeds (least-most)."""
+    print(f"## {title}: {messages} messages, {seeds} seeds", flush=True)
     p99s: dict[str, list[float]] = {}
-    for strategy in STRATEGIES:
-        if only and strategy not in {only, "oracle"}:
+    for case in CASES:
+        if only and case.strategy not in {only, "oracle"}:
             continue
-        runs = [simulate(strategy, messages, seed) for seed in range(seeds)]
+        runs = [simulate(case, messages, seed, kinds) for seed in range(seeds)]
         took = [sorted(ms for ms in run.ends if ms >= 0) for run in runs]
         p50 = [one[len(one) // 2] / 1000 for one in took]
-        p99 = p99s[strategy] = [one[int(len(one) * 0.99)] / 1000 for one in took]
-        first = statistics.median(100 * run.first_try / len(run.ends) for run in runs)
+        p99 = p99s[case.name] = [one[int(len(one) * 0.99)] / 1000 for one in took]
         told = [
+            f"first try {statistics.median(100 * run.first_try / len(run.ends) for run in runs):5.1f} %",
+            f"within 30 s {statistics.median(100 * run.in_time / len(run.ends) for run in runs):6.2f} %",
             f"p50 {statistics.median(p50):6.2f} s",
             f"p99 {statistics.median(p99):7.2f} s ({min(p99):.2f}-{max(p99):.2f})",
+            f"longest queue {statistics.median(run.worst for run in runs):.0f}",
         ]
-        queue = statistics.median(run.worst for run in runs)
-        print(f"{strategy:<16} first try {first:5.1f} %  {'  '.join(told)}  longest queue {queue:.0f}", flush=True)
-    for strategy, values in p99s.items():
-        others = [name for name in ("round_robin", "oracle") if name in p99s]
-        told = [
-            f"{name} {statistics.median(a / b for a, b in zip(values, p99s[name], strict=True)):.2f}" for name in others
+        print(f"{case.name:<17} {'  '.join(told)}", flush=True)
+    for name, values in p99s.items():
+        others = [other for other in ("round_robin", "oracle") if other in p99s and other != name]
+        parts = [
+            f"{statistics.median(a / b for a, b in zip(values, p99s[other], strict=True)):.2f} of {other}'s"
+            for other in others
         ]
-        print(f"{strategy:<16} p99 as a part of: {', '.join(told)}", flush=True)
+        if parts:
+            print(f"{name:<17} p99 is {', '.join(parts)}", flush=True)
+
+
+def main(messages: int = 10_000, seeds: int = 3, only: str = "") -> int:
+    """Print the tables."""
+    table("20 agents, 4 slow, 2 failing, 1 degrading, 1 dying", messages, seeds, only, TWENTY)
+    table("2 agents, 1 slow", messages // 5, seeds, only or "score", SMALL)
+    if not only:
+        eyes.main(seeds=seeds)
     return 0
 
 

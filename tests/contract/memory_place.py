@@ -103,6 +103,12 @@ class MemoryPlace:
     async def members(self, key: str) -> list[str]:
         return list(self._store.line(key) or [])
 
+    async def scores(self, key: str) -> dict[str, int]:
+        return dict(self._store.zset(key) or {})
+
+    async def put_score(self, key: str, member: str, score: int) -> None:
+        self._store.make_zset(key)[member] = score
+
     async def push(self, key: str, *members: str) -> None:
         self._store.make_line(key).extend(members)
 

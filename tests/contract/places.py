@@ -100,6 +100,14 @@ class Place(Protocol):
         """LRANGE 0 -1; empty where there is no such list."""
         ...
 
+    async def scores(self, key: str) -> dict[str, int]:
+        """Of a sorted set; empty where there is none."""
+        ...
+
+    async def put_score(self, key: str, member: str, score: int) -> None:
+        """ZADD."""
+        ...
+
     async def push(self, key: str, *members: str) -> None:
         """RPUSH by hand."""
         ...
@@ -184,7 +192,7 @@ class RedisPlace:
     async def _age(self, key: str, kind: str, ms: int) -> None:
         name = key.partition("}:")[2].partition(":")[0]
         match kind, name:
-            case "zset", ("due" | "beats"):
+            case "zset", ("due" | "beats" | "met"):
                 for member, _ in await self.raw.zrange(key, 0, -1, withscores=True):
                     await self.raw.zincrby(key, -ms, member)
             case "hash", "health":
@@ -291,6 +299,12 @@ class RedisPlace:
 
     async def members(self, key: str) -> list[str]:
         return [member.decode() for member in await self.raw.lrange(key, 0, -1)]
+
+    async def scores(self, key: str) -> dict[str, int]:
+        return {member.decode(): int(score) for member, score in await self.raw.zrange(key, 0, -1, withscores=True)}
+
+    async def put_score(self, key: str, member: str, score: int) -> None:
+        await self.raw.zadd(key, {member: score})
 
     async def push(self, key: str, *members: str) -> None:
         await self.raw.rpush(key, *members)

@@ -1,6 +1,7 @@
 """A router, agents and clients as processes on one stage with one clock, and what must hold whatever happened to one of them."""
 
 import asyncio
+import json
 import random
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
@@ -225,6 +226,10 @@ class CrashWorld:
     async def allow(self, name: str, most: int) -> None:
         """Set a number in `meta`."""
         await self._eye.set_meta("meta", name, str(most).encode())
+
+    async def choose(self, pattern: str, strategy: str) -> None:
+        """Give a pattern its policy."""
+        await self._eye.set_meta("routes", pattern, json.dumps({"strategy": strategy}).encode())
 
     async def knows(self, agent_id: str) -> bool:
         """Whether an agent is registered."""

@@ -38,6 +38,20 @@ async def over_the_rate_limit(world: CrashWorld) -> None:
     await answered(world)
 
 
+async def fresh_eyes(world: CrashWorld) -> None:
+    """Who has met whom is written down; a router that dies before it is has lost that, and nothing else."""
+    await world.choose("capability:work", "fresh_eyes")
+    await two_agents(world)
+
+
+@flow("router a1 a2", before=fresh_eyes)
+async def somebody_else_each_time(world: CrashWorld) -> None:
+    world.ask({"do": "fail once"})
+    await answered(world)
+    world.ask({"do": "ok"})
+    await answered(world)
+
+
 async def one_open(world: CrashWorld) -> None:
     """Only one message may be open."""
     await world.allow("max_inflight", 1)

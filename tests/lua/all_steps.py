@@ -2,7 +2,7 @@
 
 from reach.backend import scripts
 from reach.backend.port import Backend
-from reach.backend.steps import Again, Over, Parking, Plan, Refuse, Send, Settlement, Turn
+from reach.backend.steps import Again, Meeting, Over, Parking, Plan, Refuse, Send, Settlement, Turn
 from reach.envelope.ledger import LegState
 from reach.envelope.registration import Rate
 from tests.contract.drive import ENVELOPE, head_of, new_id, retryable, success
@@ -23,6 +23,8 @@ ENV_STEPS = frozenset(
         "spend_rate",
         "tell_circuit",
         "write_schema",
+        "meet",
+        "met",
     }
 )
 EVERYWHERE = frozenset({"heal_key", "finish"})
@@ -123,3 +125,5 @@ async def walk_env(backend: Backend) -> None:
     assert await backend.changes("0-0", 0)
     assert await backend.converse([Turn(conversation="c", msg_id="m")], 1, 1) == [Over()]
     assert await backend.spend("c", "m:0:1:1", 1, 1)
+    await backend.meet([Meeting("s", "c0", "a1")])
+    assert [one.here for one in (await backend.met([("s", "c0")]))[0]] == [False, True]

@@ -22,6 +22,7 @@ LOST = (
     "line",
     "inflight",
     "conversation",
+    "met",
     "rate",
     "health",
 )
@@ -48,6 +49,7 @@ SPOILT = (
     "line",
     "inflight",
     "conversation",
+    "met",
     "rate",
     "health",
     "circuit",

@@ -187,6 +187,8 @@ talks = (
         often(1, 2),
         st.sampled_from((0, 1, 3)),
     ),
+    built("meet", often("s1", "s2"), often("c0", "c1"), two_agents),
+    built("met", often("s1", "s2"), often("c0", "c1")),
     built(
         "spend",
         often("c1", "c2"),

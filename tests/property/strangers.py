@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Literal
 
-from reach.backend.steps import Turn
+from reach.backend.steps import Meeting, Turn
 from reach.envelope.registration import Rate, Why
 from tests.contract.places import KEYS
 from tests.property.walker import AGENTS, BOXES, LINE, MESSAGES, Walker, msg_id_of
@@ -105,6 +105,12 @@ class WholeWalker(Walker):
     async def spend(self, conversation: str, run: str, cost: int, tokens: int) -> None:
         await self.backend.spend(conversation, run, cost, tokens)
 
+    async def meet(self, source: str, conversation: str, agent: str) -> None:
+        await self.backend.meet([Meeting(source, conversation, agent)])
+
+    async def met(self, source: str, conversation: str) -> None:
+        await self.backend.met([(source, conversation)])
+
     # ---------------------------------------------------------------- records
 
     async def record(self, batch: bytes) -> None:
@@ -158,6 +164,7 @@ class WholeWalker(Walker):
             "line": KEYS.line(0, LINE),
             "inflight": KEYS.inflight(0),
             "conversation": KEYS.conversation("c1"),
+            "met": KEYS.met("s1"),
             "rate": KEYS.rate(agent),
             "health": KEYS.health(0),
             "events": KEYS.events(0),
@@ -198,6 +205,7 @@ class WholeWalker(Walker):
             "line": KEYS.line(0, LINE),
             "inflight": KEYS.inflight(0),
             "conversation": KEYS.conversation("c1"),
+            "met": KEYS.met("s1"),
             "rate": KEYS.rate(AGENTS[0]),
             "health": KEYS.health(0),
             "circuit": KEYS.circuit(),

@@ -76,6 +76,8 @@ TOUR: tuple[Move, ...] = (
     move("callers_due", 3),
     move("send", "w1", *_sent(3, _DEAD)),
     move("converse", "c1", (0, 1, 2, 3, 15, 6), 1, 1),
+    move("meet", "s1", "c0", "a1"),
+    move("met", "s1", "c0"),
     move("spend", "c1", "m1:0:1:1", 400_000, 7),
     move("record", b"[]"),
     move("read_records"),

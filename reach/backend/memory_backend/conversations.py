@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from reach.backend.memory_backend import conversing
+from reach.backend.memory_backend import conversing, meeting
 from reach.backend.memory_backend.side import Side
-from reach.backend.steps import Over, Turn
+from reach.backend.steps import Meeting, Met, Over, Turn
 
 
 class ConversationSide(Side):
@@ -20,3 +20,16 @@ class ConversationSide(Side):
     async def spend(self, conversation: str, run: str, cost: int, tokens: int) -> bool:
         key = self._keys.conversation(conversation)
         return await self._step("spend", lambda: conversing.spend(self._store, key, run, cost, tokens))
+
+    async def meet(self, meetings: Sequence[Meeting]) -> None:
+        def step() -> None:
+            for one in meetings:
+                meeting.meet(self._store, self._keys.met(one.source), one)
+
+        await self._step("meet", step)
+
+    async def met(self, asked: Sequence[tuple[str, str]]) -> list[list[Met]]:
+        def step() -> list[list[Met]]:
+            return [meeting.met(self._store, self._keys.met(source), stamp) for source, stamp in asked]
+
+        return await self._step("met", step)

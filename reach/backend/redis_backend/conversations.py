@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 
 from reach.backend.redis_backend.side import Side
+from reach.backend.redis_backend.streams import text_of
 from reach.backend.scripts import script
-from reach.backend.steps import Over, Turn
+from reach.backend.steps import Meeting, Met, Over, Turn
 
 MAX_TURNS = 100
 
@@ -25,6 +26,22 @@ class ConversationSide(Side):
     async def spend(self, conversation: str, run: str, cost: int, tokens: int) -> bool:
         counted = await self._link.run(script("spend"), self._keys.agents(), conversation, run, cost, tokens)
         return bool(counted == 1)
+
+    async def meet(self, meetings: Sequence[Meeting]) -> None:
+        for start in range(0, len(meetings), MAX_TURNS):
+            batch = meetings[start : start + MAX_TURNS]
+            argv = [argument for one in batch for argument in (one.source, one.conversation, one.agent)]
+            await self._link.run(script("meet"), self._keys.agents(), len(batch), *argv)
+
+    async def met(self, asked: Sequence[tuple[str, str]]) -> list[list[Met]]:
+        found: list[list[Met]] = []
+        for start in range(0, len(asked), MAX_TURNS):
+            batch = asked[start : start + MAX_TURNS]
+            argv = [argument for one in batch for argument in one]
+            for flat in await self._link.run(script("met"), self._keys.agents(), len(batch), *argv):
+                triples = zip(flat[::3], flat[1::3], flat[2::3], strict=True)
+                found.append([Met(text_of(agent), at_ms, bool(here)) for agent, at_ms, here in triples])
+        return found
 
 
 def _arguments(turn: Turn) -> list[str | int]:

@@ -1,13 +1,23 @@
 """How one, or all, of those who fit are chosen. A new strategy is a file here and a line in STRATEGIES."""
 
 from reach.envelope.message import Scope
-from reach.routing.strategies import broadcast_all, direct, round_robin, score, sticky, tiered, weighted_random
+from reach.routing.strategies import (
+    broadcast_all,
+    direct,
+    fresh_eyes,
+    round_robin,
+    score,
+    sticky,
+    tiered,
+    weighted_random,
+)
 from reach.routing.strategies.port import Memory, Picked, Strategy
 from reach.routing.strategies.weighing import Weighing
 
 STRATEGIES: dict[str, Strategy] = {
     "broadcast_all": broadcast_all.select,
     "direct": direct.select,
+    "fresh_eyes": fresh_eyes.select,
     "round_robin": round_robin.select,
     "score": score.select,
     "sticky": sticky.select,

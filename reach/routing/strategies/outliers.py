@@ -53,13 +53,12 @@ def shares(weighed: Sequence[Weighed]) -> Shares:
         room = not all(one.waits for one in weighed)
         return Shares([0.0 if room and one.waits else one.score for one in weighed], {})
     far = sum(one.score for one in weighed if one.ends_ms > most_ms and not one.waits)
-    scale = SHARE * whole / far if far > 0 else 0.0
     weights, aside = [], {}
     for number, one in enumerate(weighed):
         if one.ends_ms <= most_ms:
             weights.append(0.0 if room and one.waits else one.score)
         else:
-            weights.append(0.0 if one.waits else one.score * scale)
+            weights.append(0.0 if one.waits or not one.score else SHARE * whole * (one.score / far))
             aside[number] = f"it would take {one.ends_ms / 1000:.1f} s, the best {best_ms / 1000:.1f} s: left aside"
     return Shares(weights, aside)
 

@@ -8,6 +8,7 @@ from reach.routing.agents import Agent, History
 from reach.routing.filters import View
 from reach.routing.message import Message
 from reach.routing.strategies.level import Level
+from reach.routing.strategies.meetings import Meetings
 
 #: Counters are kept for so many patterns; then all start again, which costs fairness for a moment and nothing else.
 MAX_COUNTERS = 4_096
@@ -16,12 +17,16 @@ MAX_LEVELS = 50_000
 
 
 class Memory:
-    """What one router remembers between choices. Lost with it: no strategy may need it to be right."""
+    """What one router remembers between choices. Lost with it: no strategy may need it to be right.
+
+    `meetings`: whom sources have met; what other routers know of it is added before a choice that asks for it.
+    """
 
     def __init__(self) -> None:
         self._counters: dict[str, int] = {}
         self._turns: dict[str, dict[str, float]] = {}
         self._levels: dict[str, Level] = {}
+        self.meetings = Meetings()
 
     def next_number(self, name: str) -> int:
         """0, 1, 2, ... for each name."""

@@ -1,0 +1,5 @@
+"""stub"""
+
+
+def main(seeds: int = 3) -> None:
+    print(seeds)
