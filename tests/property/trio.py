@@ -89,7 +89,7 @@ class Trio:
         """Itself, as what it stands for."""
         return cast("Backend", self)
 
-    def meet(self, fault: tuple[int, How] | None) -> None:
+    def plan_fault(self, fault: tuple[int, How] | None) -> None:
         """The next step but `n` that is done meets this fault."""
         self._fault = fault
 

@@ -95,12 +95,12 @@ async def follow(urls: Mapping[str, str], walk: Iterable[tuple[list[Move], Fault
         walker = WholeWalker(trio)
         await walker.begin()
         for moves, fault in walk:
-            trio.meet(fault)
+            trio.plan_fault(fault)
             for move in moves:
                 gone.append(f"{move} {fault or ''}")
                 tally.moves += 1
                 await _make(move, walker, trio)
-            trio.meet(None)
+            trio.plan_fault(None)
     except Differ as differ:
         raise Differ(f"{differ}\nafter:\n" + "\n".join(gone)) from None
     finally:

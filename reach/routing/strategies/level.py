@@ -7,12 +7,14 @@ handed over, the step that does it counts what lies with the agent: that is the 
 
 import math
 from collections import deque
+from collections.abc import Mapping
 
 from reach.routing.agents import History
 
 #: The sends of so long before are remembered: a beat is heard no later than that.
 LATE_MS = 8_000
 MAX_SENDS = 256
+NOWHERE: Mapping[int, float] = {}
 
 
 class Level:
@@ -33,7 +35,7 @@ class Level:
     def __init__(self) -> None:
         self._level = 0.0
         self._at_ms = self._beat_at_ms = self._counted_at_ms = 0
-        self._counted: dict[int, float] = {}  # partition -> what lay there, when the whole level was `then`
+        self._counted: Mapping[int, float] = NOWHERE  # partition -> what lay there, when the whole level was `then`
         self._then = 0.0
         self._slots = 1
         self._answers_ms = 1.0
@@ -72,8 +74,7 @@ class Level:
         """So many messages lie with it in this partition, running or queued. What it has in others was counted with their hand-overs."""
         level = self.drain(now_ms)
         done = level / self._then if self._then > 0 else 0.0
-        self._counted = {known: number * done for known, number in self._counted.items()}
-        self._counted[partition] = lies
+        self._counted = {known: number * done for known, number in self._counted.items()} | {partition: lies}
         self._level = self._then = sum(self._counted.values())
         self._counted_at_ms = max(now_ms, self._counted_at_ms)
 
