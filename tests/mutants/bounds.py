@@ -14,9 +14,6 @@ _FOUND_OPEN = "inflight::test_a_count_that_says_more_than_is_open_goes"
 _ALL = "inflight::test_over_the_bound_of_all_nothing_is_written"
 _HALF_WAY = "forged::test_a_repeat_of_what_failed_half_way_runs_nothing_and_the_next_round_runs"
 _REFUSED = "unit/delivery/test_refused.py"
-_MET_BOUND = "met::test_of_too_many_the_oldest_go"
-_MET_WHOSE = "met::test_a_source_knows_whom_it_has_met_and_each_conversation_its_own"
-_LYING = "lying::test_each_hand_over_says_how_many_lie_there"
 _BRIM = "spend_rate::test_a_limit_that_is_lowered_holds_at_once"
 _STEPPED = "spend_rate::test_a_clock_that_steps_back_fills_nothing_and_holds_up_nobody"
 _BACK = "spend_rate::test_what_came_to_nothing_is_given_back_and_never_more"
@@ -54,11 +51,6 @@ MUTANTS = (
         "if due ~= -1 then return why end",
         _FOUND_OPEN,
     ),
-    lua("met, the bound", "meet.lua", "  call('ZREMRANGEBYRANK', key, 0, -MAX_MET - 1)\n", "", _MET_BOUND),
-    memory("met, the bound", "meeting", "[-MAX_MET:]", "", _MET_BOUND),
-    lua("met, whose", "met.lua", "(not stamp or stamp == ARGV[i + 1])", "(not stamp or stamp)", _MET_WHOSE),
-    memory("met, whose", "meeting", "read[2] in {None, stamp}", "read[2] != read[1]", _MET_WHOSE),
-    lua("lying, of one", "route.lua", "return one and lying_with(d.p[1].agent) or 0", "return one and 1 or 0", _LYING),
     lua("brim", "spend_rate.lua", "there = math.min(there + past * rate, holds)", "there = there + past * rate", _BRIM),
     lua("stepped", "spend_rate.lua", "(wait_ms > 0 and not stepped)", "wait_ms > 0", _STEPPED),
     lua("given back", "spend_rate.lua", "if back then left = ", "if false then left = ", _BACK),

@@ -2,6 +2,7 @@
 
 from tests.mutants import (
     bounds,
+    choosing,
     circuits,
     conversations,
     effects,
@@ -30,6 +31,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *circuits.MUTANTS,
     *questions.MUTANTS,
     *bounds.MUTANTS,
+    *choosing.MUTANTS,
     *schemas.MUTANTS,
     *fallback.MUTANTS,
     *stages.MUTANTS,
