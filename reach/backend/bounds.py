@@ -73,7 +73,9 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("max_schemas", MAX_SCHEMAS, "so many JSON Schemas are stored (docs/schemas.md)"),
     Setting("require_token", 0, "1: nobody registers without a token (`reach token issue`)"),
     Setting(
-        "closed", 0, "1: nobody calls anybody without a rule that allows it (`reach rules`); 0: whatever no rule denies"
+        "closed",
+        0,
+        "1: nobody calls anybody without a rule that allows it (`reach rules`), nor with what is no number; 0: whatever no rule denies",
     ),
     Setting("max_events", 2_000, "so many batches of hop records are kept in a partition"),
     Setting("events_age_ms", DAY_MS, "hop records older than this go"),

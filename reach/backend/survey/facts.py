@@ -96,6 +96,7 @@ class AgentRecords(msgspec.Struct, frozen=True, kw_only=True):
 
     agents: dict[str, bytes]
     routes: dict[str, bytes]
+    rules: dict[str, bytes] = {}
     meta: dict[str, str]
     #: agent_id/partition of those that are not closed
     circuits: dict[str, bytes] = {}

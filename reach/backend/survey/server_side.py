@@ -113,10 +113,11 @@ def _said(error: BackendError) -> str:
 
 async def read_records(asking: Asking, keys: KeySpace) -> AgentRecords:
     """The env's registrations, policies, settings and beats."""
-    agents, routes, meta, circuits, beats, load, time = await asking.all(
+    agents, routes, rules, meta, circuits, beats, load, time = await asking.all(
         [
             ["HGETALL", keys.agents()],
             ["HGETALL", keys.routes()],
+            ["HGETALL", keys.rules()],
             ["HGETALL", keys.meta()],
             ["HGETALL", keys.circuit()],
             ["ZRANGE", keys.beats(), 0, -1, "WITHSCORES"],
@@ -132,6 +133,7 @@ async def read_records(asking: Asking, keys: KeySpace) -> AgentRecords:
     return AgentRecords(
         agents={text_of(k): v for k, v in pairs_of(agents or []).items() if not v.startswith(TOMBSTONE)},
         routes={text_of(k): v for k, v in pairs_of(routes or []).items()},
+        rules={text_of(k): v for k, v in pairs_of(rules or []).items()},
         meta={text_of(k): text_of(v) for k, v in pairs_of(meta or []).items()},
         circuits={text_of(k): v for k, v in pairs_of(circuits or []).items()},
         beats=tuple(found),

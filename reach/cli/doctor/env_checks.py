@@ -48,7 +48,7 @@ def settings(survey: Survey) -> Finding:
             faults.append(
                 Fault(
                     "warn",
-                    f"{setting.name} is {text!r}, no whole number: {setting.default} holds",
+                    f"{setting.name} is {text!r}, no whole number: {1 if setting.name == 'closed' else setting.default} holds",
                     _reset(survey, setting.name),
                 )
             )
@@ -74,11 +74,15 @@ def agents(survey: Survey) -> Finding:
     faults: list[Fault] = []
 
     def complain(name: str, problem: str) -> None:
-        helps = "write that policy anew" if name in records.routes else "restart that agent: it registers anew"
+        helps = "restart that agent: it registers anew"
+        if name in records.routes:
+            helps = "write that policy anew"
+        elif name in records.rules and name not in records.agents:
+            helps = f"reach rules set {quote(name)}, or rm"
         faults.append(Fault("fail", f"the record of {name} cannot be read: {problem}", helps))
 
     index = CapabilityIndex(complain)
-    index.load(records.agents, records.routes, (), records.meta, records.circuits)
+    index.load(records.agents, records.routes, (), records.meta, records.circuits, records.rules)
     for agent_id, instance_id, at_ms, beat in records.beats:
         index.beat(agent_id, instance_id, at_ms, beat)
     since_ms, ready = index.alive_since_ms(now_ms), 0
