@@ -298,6 +298,19 @@ def test_the_leg_of_a_broadcast_that_may_not_go_on_ends() -> None:
     assert found.code == "auth.denied"
 
 
+def test_a_fallback_is_judged_as_what_it_is_and_no_way_round_a_rule() -> None:
+    index = CapabilityIndex()
+    add(index, "big", "work")
+    add(index, "small", "basic")
+    index.apply("route", "capability:work", b'{"fallback": "capability:basic"}')
+    index.apply("rule", "r", rule("ann", "capability:work"))
+    assert finish(decide(message(source="ann"), None, chooser(index), NOW)).code == "auth.denied"
+    index.apply("rule", "r", rule("ann", "capability:basic"))
+    silence(index, "big")
+    assert isinstance(step(decide(message(source="ann"), None, chooser(index), NOW)), Delay), "big may come back"
+    assert step(decide(message(source="bob"), None, chooser(index), NOW)) == Deliver("small", via="capability:basic")
+
+
 def test_what_nobody_offers_is_not_found_in_a_closed_env_too() -> None:
     index = CapabilityIndex()
     index.apply("meta", "closed", b"1")
