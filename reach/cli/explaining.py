@@ -104,6 +104,8 @@ def _lines(found: Explanation) -> list[str]:
         f"{found.pattern} goes to {', '.join(found.chosen)}" if found.chosen else f"{found.pattern} goes to nobody now"
     )
     lines = [f"{head} ({found.strategy})"]
+    if found.tier_why:
+        lines.append(f"it needs {f'tier {found.tier}' if found.tier else 'no tier'}: {found.tier_why}")
     if found.via:
         lines.append(f"nobody else fits: it falls back to {found.via}")
     if found.code:

@@ -164,6 +164,7 @@ class Judge:
                 network_ms=plain.network_ms,
                 replies_to=case.replies_to,
                 was_asked=case.was_asked,
+                tier_by=policy.tier_by,
             )
         except EnvelopeError as error:
             self._refuse(case, addressed(error, envelope), now_ms)
@@ -269,6 +270,7 @@ class Judge:
             replies_to=case.replies_to,
             was_asked=case.was_asked,
             fanned_out=bool(leg.agent),
+            tier_by=self._by.index.policy(envelope.target.pattern).tier_by,
         )
         index = self._by.index
         known = index.has_type(envelope.type) or now_ms < index.settling_until_ms

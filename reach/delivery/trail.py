@@ -214,6 +214,7 @@ class Trail:
             chosen=",".join(why.chosen),
             via=FALLBACK if why.via else "",
             fallback=why.via,
+            tier=why.tier,
             duration_us=decided_us,
             mark=mark,
         )

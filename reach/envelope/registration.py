@@ -124,12 +124,27 @@ class Canary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forb
     share: Fraction
 
 
+class TierBySize(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="by", tag="size_bytes"):
+    """The tier of a message by the size of its body: steps of at most so many bytes, rising; null = all that is left."""
+
+    steps: tuple[tuple[Int64 | None, str | Int64], ...]
+
+
+class TierByField(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="by", tag="field"):
+    """The tier of a message by what its body says: `path` is a JSON Pointer, `map` has a tier for each text, number or true."""
+
+    path: str
+    map: dict[str, str | Int64]
+    default: str | Int64 | None = None
+
+
 class RoutePolicy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """How a pattern is routed: a value of the hash `routes`."""
 
     strategy: str | None = None
     weights: dict[str, Amount] = {}
     tiers: tuple[str | Int64, ...] = ()
+    tier_by: TierBySize | TierByField | None = None
     fallback: str | None = None
     min_confidence: Fraction | None = None
     max_inbox: Annotated[int, msgspec.Meta(ge=0, le=2**53)] | None = None

@@ -18,7 +18,7 @@ from reach.routing.index import CapabilityIndex
 from reach.routing.message import Message
 from reach.routing.nobody import FIRST_RECHECK_MS, LAST_RECHECK_MS, denied, last_answer, last_look_ms, looped, nobody
 from reach.routing.pattern import Term
-from reach.routing.reasons import ended, why_of
+from reach.routing.reasons import ended, why_of, with_tier
 from reach.routing.staging import staged
 from reach.routing.steps import (
     AT_ONCE,
@@ -111,7 +111,8 @@ def decide(
         return _same(message, leg, by, view)
     if message.stages:
         return _too_late(message, leg, by, view)
-    return _one(message, leg, by, view, elsewhere=retry.elsewhere)
+    choice = _one(message, leg, by, view, elsewhere=retry.elsewhere)
+    return with_tier(choice, message) if message.tier_why else choice
 
 
 def _without_looking(message: Message, leg: Leg | None, now_ms: int, retry: Comeback) -> Finish | Delay | None:

@@ -48,6 +48,8 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
         has_policy: It says something.
         strategy: Which one chooses.
         chosen: Who would get it, in the first draw; several with scope all; nobody where it waits or ends.
+        tier: The tier that it needs, where its sender or the policy says so.
+        tier_why: Why that one.
         via: The fallback that it would go by; "" = it answers the pattern itself.
         delayed: With scope all: whose leg would wait, also for the stages before its own.
         observers: With stages: who is in none, and would only be shown the message.
@@ -68,6 +70,8 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     has_policy: bool
     strategy: str
     chosen: tuple[str, ...] = ()
+    tier: str | None = None
+    tier_why: str = ""
     via: str = ""
     delayed: tuple[str, ...] = ()
     observers: tuple[str, ...] = ()
@@ -157,6 +161,7 @@ def explain(
         network_ms=limits.network_ms,
         replies_to=replies_to,
         was_asked=was_asked,
+        tier_by=policy.tier_by,
     )
     by = Chooser(index=index, rng=rng, memory=Rehearsal(), whole=True)
     choices = [decide(message, None, by, now_ms) for _ in range(draws)]
@@ -167,6 +172,8 @@ def explain(
     return msgspec.structs.replace(
         found,
         chosen=_goes_to(first),
+        tier=message.tier,
+        tier_why=message.tier_why,
         via=first.why.via,
         delayed=tuple(step.agent for step in first.steps if isinstance(step, Delay | Hold) and step.agent),
         observers=tuple(step.agent for step in first.steps if isinstance(step, Observe)),

@@ -3,7 +3,9 @@
 import msgspec
 
 from reach.envelope.message import Envelope, Scope
+from reach.envelope.registration import TierByField, TierBySize
 from reach.routing.pattern import Pattern, parse
+from reach.routing.tiering import tier_of
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True):
@@ -13,6 +15,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
         source: The agent that sends it, as it says; "" = nobody in particular.
         name: The name of all its replicas, as it says; "" = none.
         tier: The tier that it needs, as text; None = any.
+        tier_why: Why that one; "" = nobody asked.
         order_key: "" = none.
         conversation: Which it belongs to.
         context_tokens: So much room it needs in the context of its agent; 0 = it says nothing.
@@ -37,6 +40,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     partition: int = 0
     zone: str | None = None
     tier: str | None = None
+    tier_why: str = ""
     order_key: str = ""
     conversation: str = ""
     context_tokens: int = 0
@@ -63,12 +67,16 @@ def message_of(
     replies_to: str = "",
     was_asked: bool = False,
     fanned_out: bool = False,
+    tier_by: TierBySize | TierByField | None = None,
 ) -> Message:
     """The message that an envelope is. `fanned_out`: its legs have their agents, and no stage is looked for.
+
+    `tier_by`: how its policy reads the tier that it needs from its payload, where the sender does not say it.
 
     Raises:
         EnvelopeError: `target.bad_pattern`.
     """
+    tier, tier_why = _tier(envelope, tier_by)
     return Message(
         pattern=parse(envelope.target.pattern),
         scope=envelope.target.scope,
@@ -79,7 +87,8 @@ def message_of(
         name=envelope.source.name or "",
         partition=partition,
         zone=envelope.source.zone,
-        tier=None if envelope.needs is None or envelope.needs.tier is None else str(envelope.needs.tier),
+        tier=tier,
+        tier_why=tier_why,
         order_key=envelope.order_key or "",
         conversation=envelope.conversation,
         context_tokens=(envelope.needs.context_tokens or 0) if envelope.needs is not None else 0,
@@ -93,3 +102,9 @@ def message_of(
         total_at_ms=total_at_ms,
         network_ms=network_ms,
     )
+
+
+def _tier(envelope: Envelope, by: TierBySize | TierByField | None) -> tuple[str | None, str]:
+    if envelope.needs is not None and envelope.needs.tier is not None:
+        return str(envelope.needs.tier), "its sender needs it"
+    return tier_of(by, envelope.payload.body_bytes) if by is not None else (None, "")

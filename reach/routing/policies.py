@@ -13,6 +13,7 @@ from reach.envelope.registration import MAX_AMOUNT, Problem, RoutePolicy
 from reach.envelope.rules import MAX_TIMEOUT_MS
 from reach.errors import ConfigError, EnvelopeError, RecordError
 from reach.routing.strategies import STRATEGIES
+from reach.routing.tiering import problems_of
 
 _objects = msgspec.json.Decoder(dict[str, msgspec.Raw])
 NO_OTHERS: Mapping[str, bytes] = {}
@@ -113,6 +114,10 @@ def _meaning(read: dict[str, Any]) -> list[Problem]:
         ms = getattr(timeouts, name)
         if ms is not None and not 1 <= ms <= MAX_TIMEOUT_MS:
             found.append(_problem(f"timeouts.{name}", f"not 1 to {MAX_TIMEOUT_MS}"))
+    if read.get("tier_by") is not None:
+        found += problems_of(read["tier_by"], read.get("tiers", ()))
+        if strategy != "tiered":
+            found.append(_problem("tier_by", "only the strategy `tiered` goes by it"))
     tiers = [str(tier) for tier in read.get("tiers", ())]
     if len(set(tiers)) < len(tiers):
         found.append(_problem("tiers", "the same tier twice"))

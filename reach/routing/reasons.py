@@ -3,8 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
+
 from reach.routing.agents import Agent
 from reach.routing.filters import Sifted
+from reach.routing.message import Message
 from reach.routing.steps import MAX_TOLD, Choice, Finish, Seen, Why
 from reach.routing.strategies import Picked
 
@@ -34,3 +37,9 @@ def reasons(sifted: Sifted) -> dict[str, Any]:
 
 def ended(step: Finish, why: Why | None = None) -> Choice:
     return Choice((step,), why if why is not None else Why())
+
+
+def with_tier(choice: Choice, message: Message) -> Choice:
+    """The same, with the tier that the message needs and why."""
+    told = f"{message.tier or 'any'}: {message.tier_why}"
+    return msgspec.structs.replace(choice, why=msgspec.structs.replace(choice.why, tier=told))

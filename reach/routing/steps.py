@@ -78,13 +78,17 @@ class Seen(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Why(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How the choice came about. `counts`: matched, fit, and how many each filter refused. `via`: the pattern that it fell back to."""
+    """How the choice came about. `counts`: matched, fit, and how many each filter refused. `via`: the pattern that it fell back to.
+
+    `tier`: the tier that was needed, and why; "" = nobody asked.
+    """
 
     strategy: str = ""
     candidates: tuple[Seen, ...] = ()
     counts: dict[str, int] = {}
     chosen: tuple[str, ...] = ()
     via: str = ""
+    tier: str = ""
 
 
 class Choice(msgspec.Struct, frozen=True):

@@ -86,7 +86,8 @@ class Told(TypedDict, total=False):
     """What a record may say beside where and about what it is.
 
     leg, attempt: the number of the run, from 1; 0 where no run is meant. candidates: 20 are kept. counts, chosen, strategy, pattern: of a
-    choice; via, fallback: that it fell back, and to which pattern. duration_us: how long the thing took that ends at this point.
+    choice; via, fallback: that it fell back, and to which pattern; tier: the needed one, and why. duration_us: how long the thing took
+    that ends at this point.
     """
 
     leg: int
@@ -101,6 +102,7 @@ class Told(TypedDict, total=False):
     chosen: str
     via: str
     fallback: str
+    tier: str
     code: str
     duration_us: int
     schema: str
@@ -130,6 +132,7 @@ class HopRecord(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     chosen: str = ""
     via: str = ""
     fallback: str = ""
+    tier: str = ""
     code: str = ""
     duration_us: int = 0
     schema: str = ""
@@ -306,6 +309,7 @@ class HopRecorder:
             chosen=told.get("chosen", ""),
             via=told.get("via", ""),
             fallback=told.get("fallback", ""),
+            tier=told.get("tier", ""),
             code=told.get("code", ""),
             duration_us=told.get("duration_us", 0),
             schema=told.get("schema", ""),
