@@ -3,14 +3,13 @@
 Nothing here is needed to be right: what could not be read or written costs a worse choice, and holds up no message.
 """
 
-import hashlib
 from collections.abc import Iterable, Sequence
 
 from reach.backend.port import Backend
 from reach.backend.steps import Again, Meeting, RouteResult, Send
 from reach.clock import Clock
 from reach.delivery.judge import Case, Judge
-from reach.envelope.rules import sender_of
+from reach.envelope.rules import sender_of, stamp_of
 from reach.errors import BackendError
 from reach.log import PacedLog, event_log
 
@@ -32,7 +31,7 @@ class Remembering:
         if not asked:
             return
         try:
-            found = await self._backend.met([(source, _stamp(conversation)) for source, conversation in asked])
+            found = await self._backend.met([(source, stamp_of(conversation)) for source, conversation in asked])
         except BackendError as error:
             self._log.warning("not asked whom they have met", count=len(asked), error=error.code)
             return
@@ -52,7 +51,7 @@ class Remembering:
             if self._wants_fresh_eyes(case):
                 source, conversation = _conversation_of(case)
                 memory.meetings.note(source, conversation, agent_id, now_ms)
-                met.append(Meeting(source, _stamp(conversation), agent_id))
+                met.append(Meeting(source, stamp_of(conversation), agent_id))
         if not met:
             return
         try:
@@ -73,10 +72,6 @@ def _conversation_of(case: Case) -> tuple[str, str]:
     """Of an envelope that was read: whose, and which conversation."""
     envelope = case.envelope
     return (sender_of(envelope.source), envelope.conversation) if envelope is not None else ("", "")
-
-
-def _stamp(conversation: str) -> str:
-    return hashlib.sha256(conversation.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def _agent_of(case: Case) -> str:

@@ -210,6 +210,11 @@ def sender_of(source: Source) -> str:
     return source.name if source.name is not None else source.agent_id
 
 
+def stamp_of(conversation: str) -> str:
+    """What stands for a conversation in a key that must not grow with it: 16 hex digits."""
+    return hashlib.sha256(conversation.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
 def _check_source(envelope: Envelope, source: Source) -> None:
     if not ids.is_name(source.agent_id):
         _bad(envelope, "source.agent_id", "not an agent id")

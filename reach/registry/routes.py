@@ -1,6 +1,7 @@
 """The policies of an env, for admins: list, set and remove them, and ask where a message would go now."""
 
 import asyncio
+from collections.abc import Sequence
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -10,16 +11,18 @@ from reach.backend.port import Backend
 from reach.envelope.message import Envelope
 from reach.envelope.records import decode_policy
 from reach.envelope.registration import MAX_CAPABILITIES, RoutePolicy
-from reach.envelope.rules import partition_of
+from reach.envelope.rules import partition_of, sender_of, stamp_of
 from reach.errors import RecordError
 from reach.routing.explain import Explanation, explain
 from reach.routing.index import CapabilityIndex
+from reach.routing.pattern import resolve_bare
 from reach.routing.policies import read_policy
 
 if TYPE_CHECKING:
     from reach.routing.meanings import Meanings
 
 MAX_DRAWS = 100_000
+FRESH_EYES = "fresh_eyes"
 
 
 class Route(msgspec.Struct, frozen=True):
@@ -110,7 +113,17 @@ class Routes:
             draws=draws,
             replies_to=replies_to,
             was_asked=bool(replies_to),
+            met=await self._met(envelope, index),
         )
+
+    async def _met(self, envelope: Envelope, index: CapabilityIndex) -> Sequence[tuple[str, str, int]]:
+        """Whom the sender has met, where the policy goes by that: conversation ("" = another one), agent, when."""
+        pattern = resolve_bare(envelope.target.pattern, index).text
+        if envelope.target.scope != "one" or index.policy(pattern).strategy != FRESH_EYES:
+            return []
+        conversation = envelope.conversation
+        (known,) = await self._backend.met([(sender_of(envelope.source), stamp_of(conversation))])
+        return [(conversation if one.here else "", one.agent, one.at_ms) for one in known]
 
 
 async def read_index(backend: Backend, model: "Meanings | None" = None) -> tuple[CapabilityIndex, int]:

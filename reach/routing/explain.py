@@ -1,6 +1,7 @@
 """Where a message would go now, and why: the decision that a router would make, as a dry run. Nothing is sent, nothing is counted."""
 
 from collections import Counter
+from collections.abc import Iterable
 from random import Random
 
 import msgspec
@@ -117,6 +118,7 @@ def explain(
     draws: int = 1,
     replies_to: str = "",
     was_asked: bool = False,
+    met: Iterable[tuple[str, str, int]] = (),
 ) -> Explanation:
     """Decide about a message that comes for the first time, so many times.
 
@@ -130,6 +132,7 @@ def explain(
         draws: How often to draw; at least 1.
         replies_to: The sender of the message that it answers.
         was_asked: Its own sender has had that message.
+        met: Whom its sender has met, for `fresh_eyes`: conversation ("" = another one), agent, when.
 
     Raises:
         EnvelopeError: It breaks a rule that its sender would have been told at once.
@@ -163,7 +166,10 @@ def explain(
         was_asked=was_asked,
         tier_by=policy.tier_by,
     )
-    by = Chooser(index=index, rng=rng, memory=Rehearsal(), whole=True)
+    memory = Rehearsal()
+    for conversation, agent_id, at_ms in met:
+        memory.meetings.note(rules.sender_of(envelope.source), conversation, agent_id, at_ms)
+    by = Chooser(index=index, rng=rng, memory=memory, whole=True)
     choices = [decide(message, None, by, now_ms) for _ in range(draws)]
     drawn = Counter(agent for choice in choices for agent in _goes_to(choice))
     first = choices[0]

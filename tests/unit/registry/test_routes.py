@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
+from reach.backend.steps import Meeting
 from reach.envelope.message import Envelope, Payload, Scope, Source, Target, Traces
 from reach.envelope.records import encode_registration
 from reach.envelope.registration import Capability, Registration, RoutePolicy
-from reach.envelope.rules import partition_of
+from reach.envelope.rules import partition_of, stamp_of
 from reach.errors import ConfigError, EnvelopeError
 from reach.ids import new_msg_id
 from reach.registry.routes import Routes
@@ -197,6 +198,20 @@ async def test_stages_are_explained_with_their_bare_names(place: Place) -> None:
     routes = await described(place)
     found = await routes.explain(sent("refund", "all", process_order=(("b",), ("a",))))
     assert (found.chosen, found.delayed, found.observers) == (("b",), ("a",), ("c",))
+
+
+async def test_fresh_eyes_are_explained_with_whom_the_sender_has_met(place: Place) -> None:
+    routes = await described(place)
+    await routes.set("capability:refund", b'{"strategy": "fresh_eyes"}')
+    await place.backend.meet([Meeting("ann", stamp_of("talk"), "b")])
+    found = await routes.explain(sent("refund", correlation_id="talk"), draws=20)
+    assert {one.agent: (one.share, one.reason) for one in found.candidates} == {
+        "a": (1.0, ""),
+        "b": (0.0, "has met this conversation"),
+        "c": (0.0, "draining"),
+    }
+    other = await routes.explain(sent("refund", source="bob", correlation_id="talk"), draws=200)
+    assert all(one.share > 0 for one in other.candidates if not one.filter)
 
 
 async def test_what_a_sender_would_be_told_at_once_is_told_here(place: Place) -> None:
