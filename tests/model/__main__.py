@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator
 from time import monotonic
 
-from tests.model import bounds, circuit, conversation, lease_clock, lines, once_guard, requeue, stages
+from tests.model import bounds, circuit, conversation, lease_clock, lines, once_guard, requeue, silence, stages
 from tests.model.explorer import Report, explore
 from tests.model.guards import ALL, GUARDS
 from tests.model.ledger import Ledger
@@ -56,6 +56,7 @@ def beside() -> Iterator[Report]:
     yield from (explore(once_guard.OnceGuard(each)) for each in once_guard.SCENARIOS)
     yield from (explore(bounds.Share()), explore(bounds.Rate()))
     yield explore(requeue.Requeue(requeue.Setting()))
+    yield explore(silence.Silence(silence.Setting()))
 
 
 def without_each() -> int:

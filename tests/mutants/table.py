@@ -16,6 +16,7 @@ from tests.mutants import (
     questions,
     schemas,
     stages,
+    silence,
 )
 from tests.mutants.mutant import Mutant
 
@@ -32,6 +33,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *questions.MUTANTS,
     *bounds.MUTANTS,
     *choosing.MUTANTS,
+    *silence.MUTANTS,
     *schemas.MUTANTS,
     *fallback.MUTANTS,
     *stages.MUTANTS,

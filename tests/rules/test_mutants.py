@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.model import bounds, circuit, conversation, guards, lease_clock, lines, once_guard, requeue, stages
+from tests.model import bounds, circuit, conversation, guards, lease_clock, lines, once_guard, requeue, silence, stages
 from tests.mutants import choosing, fallback, schemas
 from tests.mutants.mutant import Mutant
 from tests.mutants.run import Failure, Outcome, verdict_of
@@ -40,7 +40,7 @@ def test_no_two_have_the_same_name_or_do_the_same() -> None:
 
 
 def test_every_guard_of_the_model_is_removed_by_one() -> None:
-    models = (guards, lease_clock, conversation, bounds, circuit, lines, once_guard, requeue, stages)
+    models = (guards, lease_clock, conversation, bounds, circuit, lines, once_guard, requeue, silence, stages)
     beside = schemas.GUARDS | fallback.GUARDS | choosing.GUARDS
     wanted = frozenset[str]().union(*(model.ALL for model in models)) - PAIR | beside
     removed = {mutant.guard for mutant in MUTANTS}
