@@ -191,6 +191,7 @@ async def test_B082_a_process_that_is_killed_twenty_times_is_replaced_at_once(re
         asked: list[asyncio.Task[Receipt[Any]]] = []
         for _ in range(20):
             async with agent_process(redis_url, "one") as one:
+                await serving(reach, "one")  # the first one; after that the name is known
                 receipt = await reach.request("capability:quick", timeout=40)
                 assert receipt.code == "ok"
                 asked += [asyncio.create_task(reach.request("capability:quick", timeout=40)) for _ in range(4)]
