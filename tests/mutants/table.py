@@ -15,8 +15,8 @@ from tests.mutants import (
     python,
     questions,
     schemas,
-    stages,
     silence,
+    stages,
 )
 from tests.mutants.mutant import Mutant
 
