@@ -5,7 +5,7 @@ import sys
 from importlib.metadata import version
 
 from reach.backend.private_server import find_binary
-from tests.benchmarks import cancels, envelope, hops, intents, paths
+from tests.benchmarks import cancels, envelope, hops, intents, paths, scale
 
 
 def main() -> int:
@@ -18,6 +18,7 @@ def main() -> int:
     intents.main()
     cancels.main()
     paths.main(rounds=3, count=5_000)
+    scale.main(rounds=3)
     return 0
 
 
