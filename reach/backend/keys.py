@@ -70,6 +70,7 @@ TABLE: tuple[Row, ...] = (
     Row("agents", "reach:{E}:agents", ("hash",), False, "until removed; tombstones 24 h", "registrar"),
     Row("beats", "reach:{E}:beats", ("zset",), False, "members reaped", "beat"),
     Row("load", "reach:{E}:load", ("hash",), False, "fields reaped", "beat"),
+    Row("instances", "reach:{E}:instances", ("hash",), False, "fields until the agent is removed", "beat, registrar"),
     Row("changes", "reach:{E}:changes", ("stream",), False, "MAXLEN ~ 10000", "scripts"),
     Row("circuit", "reach:{E}:circuit", ("hash",), True, "1 h after the last write", "tell_circuit"),
     Row(
@@ -203,6 +204,9 @@ class KeySpace:
 
     def load(self) -> str:
         return self._env_tag + "load"
+
+    def instances(self) -> str:
+        return self._env_tag + "instances"
 
     def changes(self) -> str:
         return self._env_tag + "changes"

@@ -8,6 +8,7 @@
 -- RETURNS known (1, or 0: no such registration: register again) and the moment in ms
 -- REPEAT the same beat a moment later, and the same change of capabilities asked for again
 -- INCLUDE env
+-- INCLUDE instances
 local id, member, beat = ARGV[1], ARGV[1] .. '/' .. ARGV[2], ARGV[3]
 if #beat > 16384 then return redis.error_reply('REACH_BAD_BEAT a beat of ' .. #beat .. ' bytes, at most 16384') end
 for i = 1, 2 do
@@ -22,6 +23,7 @@ local load = own('load', 'hash')
 local before = call('HGET', load, member)
 call('ZADD', own('beats', 'zset'), now, member)
 call('HSET', load, member, beat)
+if not before then note_instance(id, ARGV[2], not known) end
 -- A change of capabilities is asked for by a beat and judged by a registrar: it goes on as an entry of control.
 local asked = string.find(beat, '"capabilities"%s*:') and string.match(beat, '^%s*{%s*(.-)%s*}%s*$')
 if known and asked then

@@ -14,5 +14,8 @@ local at = call('ZSCORE', beats, member)
 if not (before and at and tonumber(at) >= before) then
   call('HDEL', own('load', 'hash'), member)
   if call('ZREM', beats, member) == 1 then tell(next_version(), 'gone', member, '') end
+  drop_instance(id, ARGV[2])
 end
-return #instances(id) == 0 and 1 or 0
+local last = #instances(id) == 0
+if last and not registered(id) then call('HDEL', P .. 'instances', id) end
+return last and 1 or 0

@@ -11,6 +11,7 @@
 -- RETURNS ok (1, or 0: the stored registration is another one, nothing was written) and the version of the env
 -- REPEAT 0 where the first run has written
 -- INCLUDE env
+-- INCLUDE instances
 -- INCLUDE tombstones
 local id, registration, instance, beat = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local agents = own('agents', 'hash')
@@ -33,6 +34,7 @@ if instance ~= '' then
     call('ZADD', beats, now, member)
     call('HSET', load, member, beat)
   end
+  note_instance(id, instance, not stored)
   -- With its beat, so that whoever reads the change need not ask for the beats of everybody.
   told = {'i', instance, 't', at, 'b', call('HGET', load, member) or '{}'}
 end

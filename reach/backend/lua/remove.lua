@@ -29,6 +29,7 @@ for _, member in ipairs(members) do
   call('ZREM', P .. 'beats', member)
   call('HDEL', own('load', 'hash'), member)
 end
+call('HDEL', own('instances', 'hash'), id)
 prune(v)
 tell(v, 'gone', id, left)
 return 1

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from reach import ids
 from reach.backend.bounds import MAX_BEAT_BYTES, MAX_TYPES
 from reach.backend.keys import GROUP_REGISTRARS, RedisType
+from reach.backend.memory_backend.instances import drop, ids_in, note
 from reach.backend.memory_backend.rating import spend_rate
 from reach.backend.memory_backend.side import Side
 from reach.backend.memory_backend.store import Hash, ZSet
@@ -92,7 +93,7 @@ class RegistrySide(Side):
             version = self._next_version()
             stored = b"{" + inner + (b"," if inner else b"") + b'"v":' + str(version).encode() + b"}"
             self._hash(self._keys.agents())[agent_id] = stored
-            told = self._first_beat(agent_id, instance_id, beat) if instance_id else {}
+            told = self._first_beat(agent_id, instance_id, beat, new=expected is None) if instance_id else {}
             if types:
                 known = self._hash(self._keys.types())
                 for each in types:
@@ -103,7 +104,7 @@ class RegistrySide(Side):
 
         return await self._step("register", step)
 
-    def _first_beat(self, agent_id: str, instance_id: str, beat: bytes) -> Fields:
+    def _first_beat(self, agent_id: str, instance_id: str, beat: bytes, *, new: bool) -> Fields:
         """It counts from now, unless the instance beats already; what is told of it beside the registration."""
         member = f"{agent_id}/{instance_id}"
         self._store.clear_wrong(self._keys.beats(), "zset")
@@ -111,6 +112,7 @@ class RegistrySide(Side):
         if member not in self._peek_zset(self._keys.beats()):
             self._zset(self._keys.beats())[member] = self._store.now_ms()
             self._hash(self._keys.load())[member] = beat
+        self._note_instance(agent_id, instance_id, new=new)
         at_ms, kept = self._peek_zset(self._keys.beats())[member], self._peek_hash(self._keys.load()).get(member)
         return {b"i": instance_id.encode(), b"t": str(int(at_ms)).encode(), b"b": kept or b"{}"}
 
@@ -130,6 +132,7 @@ class RegistrySide(Side):
             self._hash(self._keys.agents())[agent_id] = left
             for member in instances:
                 self._forget(member)
+            self._forget_instances(agent_id)
             self._prune()
             self._tell(version, "gone", agent_id, left)
             return True
@@ -142,9 +145,8 @@ class RegistrySide(Side):
     async def registration(self, agent_id: str) -> tuple[bytes | None, dict[str, int]]:
         def step() -> tuple[bytes | None, dict[str, int]]:
             beats = self._peek_zset(self._keys.beats())
-            prefix = f"{agent_id}/"
             return self._registered(agent_id), {
-                member.removeprefix(prefix): at_ms for member, at_ms in beats.items() if member.startswith(prefix)
+                member.removeprefix(f"{agent_id}/"): beats[member] for member in self._instances(agent_id)
             }
 
         return await self._step("registration", step)
@@ -176,6 +178,8 @@ class RegistrySide(Side):
             before = load.get(member)
             self._zset(self._keys.beats())[member] = now_ms
             load[member] = beat
+            if before is None:
+                self._note_instance(agent_id, instance_id, new=not known)
             asked = _ASKS.search(beat) and _OBJECT.match(beat)
             if known and asked:
                 who = f'{{"op":"capabilities","beat":1,"agent_id":"{agent_id}","instance_id":"{instance_id}",'.encode()
@@ -193,9 +197,14 @@ class RegistrySide(Side):
             member = f"{agent_id}/{instance_id}"
             at_ms = self._peek_zset(self._keys.beats()).get(member)
             shows_life = before_ms is not None and at_ms is not None and at_ms >= before_ms
-            if not shows_life and self._forget(member):
-                self._tell(self._next_version(), "gone", member, b"")
-            return not self._instances(agent_id)
+            if not shows_life:
+                if self._forget(member):
+                    self._tell(self._next_version(), "gone", member, b"")
+                drop(self._peek_instances(), agent_id, instance_id)
+            last = not self._instances(agent_id)
+            if last and self._registered(agent_id) is None:
+                self._forget_instances(agent_id)
+            return last
 
         return await self._step("leave", step)
 
@@ -312,7 +321,22 @@ class RegistrySide(Side):
         return None if stored is None or gone_at(stored) is not None else stored
 
     def _instances(self, agent_id: str) -> list[str]:
-        return [member for member in self._peek_zset(self._keys.beats()) if member.startswith(f"{agent_id}/")]
+        beats, known = self._peek_zset(self._keys.beats()), self._peek_instances().get(agent_id)
+        if known is None:
+            return [member for member in beats if member.startswith(f"{agent_id}/")]
+        return [member for each in ids_in(known) if (member := f"{agent_id}/{each}") in beats]
+
+    def _peek_instances(self) -> Hash:
+        self._store.clear_wrong(self._keys.instances(), "hash")
+        return self._peek_hash(self._keys.instances())
+
+    def _note_instance(self, agent_id: str, instance_id: str, *, new: bool) -> None:
+        others = [] if new else [member.partition("/")[2] for member in self._instances(agent_id)]
+        note(self._hash(self._keys.instances()), agent_id, instance_id, others)
+
+    def _forget_instances(self, agent_id: str) -> None:
+        self._peek_instances().pop(agent_id, None)
+        self._store.drop_empty(self._keys.instances())
 
     def _forget(self, member: str) -> bool:
         """Drop one instance's beats; False: there were none."""

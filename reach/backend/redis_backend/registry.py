@@ -92,6 +92,18 @@ class RegistrySide(Side):
 
     async def registration(self, agent_id: str) -> tuple[bytes | None, dict[str, int]]:
         stored = await self.registered(agent_id)
+        keys = self._keys
+        known = await self._healing(keys.instances(), "hash", "HGET", keys.instances(), agent_id)
+        if not isinstance(known, bytes):
+            return stored, await self._looked_for(agent_id)
+        instances = [each for each in text_of(known).split("/") if each]
+        members = [f"{agent_id}/{each}" for each in instances]
+        scores = await self._healing(keys.beats(), "zset", "ZMSCORE", keys.beats(), *members) if members else None
+        moments = zip(instances, scores or [None] * len(instances), strict=True)
+        return stored, {each: moment_of(score) for each, score in moments if score is not None}
+
+    async def _looked_for(self, agent_id: str) -> dict[str, int]:
+        """Who beats for an agent that the hash of instances does not know, found among the beats of all."""
         prefix = f"{agent_id}/"
         beats: dict[str, int] = {}
         cursor: bytes | int = 0
@@ -104,7 +116,7 @@ class RegistrySide(Side):
                 if name.startswith(prefix):
                     beats[name.removeprefix(prefix)] = moment_of(score)
             if cursor == b"0":
-                return stored, beats
+                return beats
 
     async def instances(self, agent_id: str) -> list[LastBeat]:
         _, beats = await self.registration(agent_id)
