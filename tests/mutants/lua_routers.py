@@ -15,28 +15,6 @@ def node_id(test: str) -> str:
 
 
 MUTANTS = (
-    # ---------------------------------------------------------------- the registry
-    lua(
-        "who else beats, of an agent that the hash does not know",
-        "parts/instances.lua",
-        "if not text then return looked_for(id) end",
-        "if not text then return {} end",
-        "instances::test_what_it_has_lost_is_found_among_all_beats",
-    ),
-    lua(
-        "who else beats, noted with the first that comes",
-        "parts/instances.lua",
-        "ipairs(new and {} or looked_for(id))",
-        "ipairs({})",
-        "instances::test_what_it_has_lost_is_found_among_all_beats",
-    ),
-    lua(
-        "who does not beat does not count",
-        "parts/instances.lua",
-        "if call('ZSCORE', beats, member) then found[#found + 1] = member end",
-        "found[#found + 1] = member",
-        "instances::test_who_does_not_beat_any_more_does_not_count",
-    ),
     # ---------------------------------------------------------------- the doors
     lua(
         "xack",

@@ -7,6 +7,7 @@ from tests.mutants import (
     conversations,
     effects,
     fallback,
+    instances,
     lines,
     lua_agents,
     lua_routers,
@@ -37,4 +38,5 @@ MUTANTS: tuple[Mutant, ...] = (
     *schemas.MUTANTS,
     *fallback.MUTANTS,
     *stages.MUTANTS,
+    *instances.MUTANTS,
 )

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from reach.backend.memory_backend.env_side import EnvSide
 from reach.backend.memory_backend.store import Hash
 
 
@@ -28,3 +29,25 @@ def drop(known: Hash, agent_id: str, instance_id: str) -> None:
 
 def _text(instances: Iterable[str]) -> bytes:
     return "".join(f"/{each}" for each in instances).encode()
+
+
+class InstancesSide(EnvSide):
+    """The hash, and where it does not know an agent, the beats of all."""
+
+    def _instances(self, agent_id: str) -> list[str]:
+        beats, known = self._peek_zset(self._keys.beats()), self._peek_instances().get(agent_id)
+        if known is None:
+            return [member for member in beats if member.startswith(f"{agent_id}/")]
+        return [member for each in ids_in(known) if (member := f"{agent_id}/{each}") in beats]
+
+    def _peek_instances(self) -> Hash:
+        self._store.clear_wrong(self._keys.instances(), "hash")
+        return self._peek_hash(self._keys.instances())
+
+    def _note_instance(self, agent_id: str, instance_id: str, *, new: bool) -> None:
+        others = [] if new else [member.partition("/")[2] for member in self._instances(agent_id)]
+        note(self._hash(self._keys.instances()), agent_id, instance_id, others)
+
+    def _forget_instances(self, agent_id: str) -> None:
+        self._peek_instances().pop(agent_id, None)
+        self._store.drop_empty(self._keys.instances())

@@ -1,16 +1,14 @@
 """The registry's side: control, registrations, beats, changes, settings."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from reach import ids
 from reach.backend.bounds import MAX_BEAT_BYTES, MAX_TYPES
-from reach.backend.keys import GROUP_REGISTRARS, RedisType
-from reach.backend.memory_backend.instances import drop, ids_in, note
+from reach.backend.keys import GROUP_REGISTRARS
+from reach.backend.memory_backend.instances import InstancesSide, drop
 from reach.backend.memory_backend.rating import spend_rate
-from reach.backend.memory_backend.side import Side
-from reach.backend.memory_backend.store import Hash, ZSet
-from reach.backend.memory_backend.streams import BadId, Fields
+from reach.backend.memory_backend.streams import Fields
 from reach.backend.memory_backend.tombstones import gone_at, prune, tombstone
 from reach.backend.steps import BeatResult, Change, LastBeat, MetaKind, RegisterResult, Snapshot
 from reach.backend.told_beats import told_beat
@@ -18,9 +16,7 @@ from reach.envelope.registration import Rate, Why
 from reach.errors import BackendError
 
 MAX_CONTROL = 10_000
-NOTHING: Mapping[bytes, bytes] = {}
 TOLD_MS = 3_600_000
-MAX_CHANGES = 10_000
 CHANGES_PAGE = 1_000
 CONTROL_PAGE = 100
 AHEAD_MS = 1_000
@@ -32,7 +28,7 @@ _WORKING = frozenset({b"ready", b"busy"})
 _OPS: dict[MetaKind, str] = {"meta": "meta", "routes": "route", "types": "type", "rules": "rule"}
 
 
-class RegistrySide(Side):
+class RegistrySide(InstancesSide):
     """Who is there, and how to choose; see `reach.backend.port` for what each method promises."""
 
     # ---------------------------------------------------------------- control
@@ -320,24 +316,6 @@ class RegistrySide(Side):
         stored = self._peek_hash(self._keys.agents()).get(agent_id)
         return None if stored is None or gone_at(stored) is not None else stored
 
-    def _instances(self, agent_id: str) -> list[str]:
-        beats, known = self._peek_zset(self._keys.beats()), self._peek_instances().get(agent_id)
-        if known is None:
-            return [member for member in beats if member.startswith(f"{agent_id}/")]
-        return [member for each in ids_in(known) if (member := f"{agent_id}/{each}") in beats]
-
-    def _peek_instances(self) -> Hash:
-        self._store.clear_wrong(self._keys.instances(), "hash")
-        return self._peek_hash(self._keys.instances())
-
-    def _note_instance(self, agent_id: str, instance_id: str, *, new: bool) -> None:
-        others = [] if new else [member.partition("/")[2] for member in self._instances(agent_id)]
-        note(self._hash(self._keys.instances()), agent_id, instance_id, others)
-
-    def _forget_instances(self, agent_id: str) -> None:
-        self._peek_instances().pop(agent_id, None)
-        self._store.drop_empty(self._keys.instances())
-
     def _forget(self, member: str) -> bool:
         """Drop one instance's beats; False: there were none."""
         there = self._peek_zset(self._keys.beats()).pop(member, None) is not None
@@ -353,46 +331,6 @@ class RegistrySide(Side):
     def _prune(self) -> None:
         beats = self._peek_zset(self._keys.beats())
         prune(self._peek_hash(self._keys.agents()), len(beats), self._store.now_ms())
-
-    def _version(self) -> int:
-        stored = self._peek_hash(self._keys.meta()).get("v", b"0")
-        return ids.count_of(stored) or 0
-
-    def _next_version(self) -> int:
-        """Every change has the next number, so that a reader sees a gap and takes a new snapshot."""
-        version = self._version() + 1
-        self._hash(self._keys.meta())["v"] = str(version).encode()
-        return version
-
-    def _tell(self, version: int, op: str, name: str, data: bytes, beside: Mapping[bytes, bytes] = NOTHING) -> int:
-        key = self._keys.changes()
-        self._own_stream(key)
-        fields = {b"v": str(version).encode(), b"op": op.encode(), b"n": name.encode(), b"d": data, **beside}
-        try:
-            self._store.append(key, fields, mend=False, max_entries=MAX_CHANGES)
-        except BadId:  # behind the last possible id there is none: the stream is made anew, which readers see as a gap
-            self._store.delete(key)
-            self._store.append(key, fields)
-        return version
-
-    def _hash(self, key: str) -> Hash:
-        self._store.clear_wrong(key, "hash")
-        return self._store.make_hash(key)
-
-    def _zset(self, key: str) -> ZSet:
-        self._store.clear_wrong(key, "zset")
-        return self._store.make_zset(key)
-
-    def _peek_hash(self, key: str) -> Hash:
-        """To read: an empty one where there is none."""
-        return self._store.hash(key) or Hash() if self._is(key, "hash") else Hash()
-
-    def _peek_zset(self, key: str) -> ZSet:
-        return self._store.zset(key) or ZSet() if self._is(key, "zset") else ZSet()
-
-    def _is(self, key: str, wanted: RedisType) -> bool:
-        self._store.clear_wrong(key, wanted)
-        return self._store.exists(key)
 
 
 def _state(beat: bytes) -> bytes:
