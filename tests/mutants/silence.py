@@ -30,8 +30,8 @@ MUTANTS: tuple[Mutant, ...] = (
     memory(
         "silence asked again, of an instance",
         "registry",
-        "if not shows_life and self._forget(member):",
-        "if self._forget(member):",
+        "            if not shows_life:\n",
+        "            if True:\n",
         INSTANCE_COMES_BACK,
     ),
     lua("silence ahead", "overdue.lua", "call('ZADD', beats, now, member)", "", AHEAD),
