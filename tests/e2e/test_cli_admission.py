@@ -74,5 +74,11 @@ def test_settings_that_there_are_not_are_refused(server: PrivateServer) -> None:
     assert run("set", "max_inbox", "many") == 2
     assert run("set", "partitions", "4") == 2
     assert run("rm", "nothing") == 2
+    for networks in ("10.0.0.0/33", "", "here", "10.0.0.1/8"):
+        assert run("set", "networks", networks) == 2
+    assert run("set", "networks", "10.0.0.0/8,::1/128,unix") == 0
+    assert b"10.0.0.0/8,::1/128,unix" in reach("settings", "ls", REACH_REDIS_URL=server.url).stdout
+    assert run("rm", "networks") == 0
+    assert json.loads(reach("settings", "ls", "-o", "json", REACH_REDIS_URL=server.url).stdout)["networks"] is None
     assert run("set", "max_inbox", "5") == 0
     assert b"max_inbox" in reach("settings", "ls", REACH_REDIS_URL=server.url).stdout

@@ -155,7 +155,7 @@ registry = (
     ),
     built("remove", any_agents, often("right", "other"), st.sampled_from((-1, 2_000, 30_000)), whys),
     built("moment"),
-    built("beat", any_agents, instances, st.sampled_from(("ready", "busy", "draining", "not_ready"))),
+    built("beat", any_agents, instances, st.sampled_from(("ready", "busy", "draining", "not_ready")), st.booleans()),
     built("leave", any_agents, instances, st.sampled_from((None, -1, 2_000))),
     built("watch"),
     built(

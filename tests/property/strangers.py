@@ -22,6 +22,7 @@ class WholeWalker(Walker):
         said = {"right": right, "nothing": None, "other": b'{"v":99}'}[expected]
         await self.backend.register(agent, what, instance, b'{"state":"ready"}', said, ["type.a", "type.b"])
         await self.backend.registration(agent)
+        await self.backend.instances(agent)
 
     async def remove(self, agent: str, expected: str, ago_ms: int, why: Why) -> None:
         """`ago_ms`: who has beaten since then keeps it."""
@@ -32,8 +33,10 @@ class WholeWalker(Walker):
     async def moment(self) -> None:
         await self.backend.moment()
 
-    async def beat(self, agent: str, instance: str, state: str) -> None:
-        await self.backend.beat(agent, instance, b'{"state":"%s"}' % state.encode())
+    async def beat(self, agent: str, instance: str, state: str, asks: bool = False) -> None:
+        """`asks`: for other capabilities."""
+        more = b',"capabilities":[]' if asks else b""
+        await self.backend.beat(agent, instance, b'{"state":"%s"%s}' % (state.encode(), more))
 
     async def leave(self, agent: str, instance: str, ago_ms: int | None) -> None:
         """`ago_ms`: it stays where it has beaten since then."""

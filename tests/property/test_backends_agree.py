@@ -25,8 +25,9 @@ from tests.property.walk import Tally, explore, follow, running_servers
 EXAMPLES = 25
 LONG_S = 600
 
-#: what no walk does: the life of a backend, and hearing hints: what is heard depends on when somebody listens, and may be lost by right
-LIFE = {"open", "close", "hear"}
+#: what no walk does: the life of a backend, asking who vouches (only servers have connections), and hearing hints: what is heard depends
+#: on when somebody listens, and may be lost by right
+LIFE = {"open", "close", "hear", "peers"}
 
 
 @pytest.fixture(autouse=True)

@@ -16,6 +16,7 @@ TOUR: tuple[Move, ...] = (
     # the registry
     move("register", "a1", "i1", REGISTRATION, "right"),
     move("beat", "a1", "i1", "busy"),
+    move("beat", "a1", "i1", "ready", True),
     move("moment"),
     move("set_meta", "routes", "x", b"{}"),
     move("write_schema", "a", "nothing", b"{}", "a.v1", b"{}"),

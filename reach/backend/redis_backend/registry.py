@@ -120,7 +120,7 @@ class RegistrySide(Side):
 
     async def instances(self, agent_id: str) -> list[LastBeat]:
         _, beats = await self.registration(agent_id)
-        load, names = self._keys.load(), list(beats)
+        load, names = self._keys.load(), sorted(beats)
         members = [f"{agent_id}/{name}" for name in names]
         values = await self._healing(load, "hash", "HMGET", load, *members) if members else []
         said = zip(names, values or [None] * len(names), strict=True)

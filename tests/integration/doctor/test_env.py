@@ -169,6 +169,7 @@ CASES: list[tuple[str, str, str, str, Break]] = [
     # check, status, what it says, what helps, how it is broken
     ("settings", "fail", "partitions is 'many'", "HDEL 'reach:{dev}:meta' partitions", hset(KEYS.meta(), "partitions", "many")),
     ("settings", "fail", "partitions is '0'", "HDEL", hset(KEYS.meta(), "partitions", 0)),
+    ("settings", "fail", "networks cannot be read", "reach settings set networks", hset(KEYS.meta(), "networks", "here")),
     ("settings", "warn", "max_inbox is 'lots'", "HDEL 'reach:{dev}:meta' max_inbox", hset(KEYS.meta(), "max_inbox", "lots")),
     ("settings", "warn", "closed is 'yes', no whole number: 1 holds", "HDEL 'reach:{dev}:meta' closed", hset(KEYS.meta(), "closed", "yes")),
     ("keys", "fail", "reach:{dev}:beats is a string, the table says zset", "redis-cli DEL", lambda e: retype(e, KEYS.beats())),
