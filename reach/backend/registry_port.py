@@ -47,7 +47,7 @@ class RegistryPort(Protocol):
         ...
 
     async def instances(self, agent_id: str) -> list[LastBeat]:
-        """The last beat of each instance of one agent, in order; b"{}" where one says nothing of itself. Looks through all beats. Read only."""
+        """The last beat of each instance of one agent, in order; b"{}" where one says nothing. Looks through all beats. Read only."""
         ...
 
     async def peers(self, entries: Sequence[bytes]) -> list[list[str]] | None:
