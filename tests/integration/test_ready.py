@@ -46,7 +46,7 @@ async def test_a_change_is_told_to_every_router_and_its_reason_to_whoever_asks(r
                 return bool((facts["state"], facts["reason"]) == ("not_ready", "no credentials"))
 
             await wait_until(told)
-            (seen,) = (await reach.routes.test("capability:work")).choice.why.candidates
+            (seen,) = (await reach.explain("capability:work")).candidates
             assert (seen.agent, seen.filter, seen.reason) == ("one", "ready", "not_ready: no credentials")
             receipt = await reach.request("capability:work", timeout=1)
             assert (receipt.code, runs) == ("route.no_candidate", [])

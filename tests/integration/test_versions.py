@@ -137,7 +137,7 @@ async def test_a_beat_changes_capabilities_and_is_seen_by_every_router(redis_url
             await run.backend.beat(*names, b'{"state":"ready","capabilities":{"add":[{"name":"said"}]}}')
 
             async def offers() -> list[str]:
-                return [one.agent for one in (await reach.routes.test("capability:said")).choice.why.candidates]
+                return [one.agent for one in (await reach.explain("capability:said")).candidates]
 
             await wait_until(offers)
 
