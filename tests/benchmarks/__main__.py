@@ -5,7 +5,7 @@ import sys
 from importlib.metadata import version
 
 from reach.backend.private_server import find_binary
-from tests.benchmarks import cancels, envelope, hops, intents, paths, scale
+from tests.benchmarks import cancels, choosing, envelope, hops, intents, paths, scale
 
 
 def main() -> int:
@@ -16,6 +16,7 @@ def main() -> int:
     envelope.main()
     hops.main()
     intents.main()
+    choosing.main(messages=10_000, seeds=2)
     cancels.main()
     paths.main(rounds=3, count=5_000)
     scale.main(rounds=3)
