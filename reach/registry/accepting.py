@@ -27,6 +27,11 @@ class Offer(msgspec.Struct, frozen=True, omit_defaults=True):
     max_process_ms: int | None = None
     cost: float | None = None
 
+    @property
+    def max_process(self) -> float | None:
+        """How long a run may be without a sign of life, in seconds."""
+        return None if self.max_process_ms is None else self.max_process_ms / 1000
+
 
 class Acceptor(msgspec.Struct, frozen=True):
     """One agent that answers the pattern.

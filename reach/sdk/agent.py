@@ -33,6 +33,7 @@ from reach.sdk.places import Place, RedisPlace
 from reach.sdk.readiness import ReadyCheck
 from reach.sdk.runtime import AgentRun, until_refused_or
 from reach.sdk.stopping import Stop
+from reach.sdk.validating import need_validator
 
 F = TypeVar("F", bound=Callable[..., Any])
 R = TypeVar("R", bound=Callable[[], Any])
@@ -65,6 +66,8 @@ class Agent:
             minute; then they come evenly. What is over it goes to another agent, waits, or ends `overloaded`.
         endpoint: Where else it can be reached, for people.
         token: Where the env demands one.
+        validate: Whether bodies are judged by the JSON Schema that their handler names, before it is called: what does not fit ends
+            `payload.invalid` with every place. Needs the extra `schemas`.
 
     Raises:
         ConfigError: All that cannot be used, at once.
@@ -87,6 +90,7 @@ class Agent:
         rate_limit: float | Mapping[str, float] | None = None,
         endpoint: str | None = None,
         token: str | None = None,
+        validate: bool = False,
     ) -> None:
         check_text("agent_id", agent_id)
         check_texts("groups", groups)
@@ -98,7 +102,9 @@ class Agent:
             check_text(field, text, optional=True)
         self.template = agent_id
         self.description = description
-        self._handlers = Handlers()
+        if validate:
+            need_validator()
+        self._handlers = Handlers(validates=validate)
         self._ready: ReadyCheck | None = None
         self._runs: list[AgentRun] = []
         self._observations = Observations()
@@ -143,6 +149,7 @@ class Agent:
         description: str = "",
         examples: Iterable[Any] = (),
         max_process: Duration | None = None,
+        output_schema: str | None = None,
     ) -> Callable[[F], F]:
         """Decorate the handler of a capability: `async def refund(body: RefundRequest, ctx: Context) -> RefundResult`.
 
@@ -151,11 +158,13 @@ class Agent:
 
         Args:
             name: The capability.
-            schema: The schema that it takes; two schemas of one capability are two handlers side by side.
+            schema: The schema that it takes; two schemas of one capability are two handlers side by side. Where the body is a Struct,
+                dataclass, TypedDict or pydantic model, its JSON Schema is stored by this name, and must stay compatible (docs/schemas.md).
             type: The message type.
             description: For people and for ranking; the docstring's first line where absent.
             examples: Of what can be asked.
             max_process: As the agent's, for this capability.
+            output_schema: The name of what it returns; told to those who ask, nobody validates it.
 
         Raises:
             TypeError: The function cannot be a handler.
@@ -164,7 +173,8 @@ class Agent:
         check_named("agent.capability", name)
 
         def add(function: F) -> F:
-            self._handlers.add(self._handler(name, function, schema, type, description, examples, max_process))
+            made = self._handler(name, function, schema, type, description, examples, max_process, output_schema)
+            self._handlers.add(made)
             return function
 
         return add
@@ -201,6 +211,7 @@ class Agent:
         description: str = "",
         examples: Iterable[Any] = (),
         max_process: Duration | None = None,
+        output_schema: str | None = None,
     ) -> bool:
         """`capability` for an agent that runs.
 
@@ -211,7 +222,7 @@ class Agent:
             RegistrationRefused: The env does not let this agent offer it.
             TypeError, ValueError: As `capability`.
         """
-        handler = self._handler(name, function, schema, type, description, examples, max_process)
+        handler = self._handler(name, function, schema, type, description, examples, max_process, output_schema)
         return await changing.add(self._handlers, handler, self._runs, self._registration)
 
     async def remove_capability(self, name: str, *, schema: str | None = None) -> None:
@@ -320,6 +331,7 @@ class Agent:
         description: str,
         examples: Iterable[Any],
         max_process: Duration | None,
+        output_schema: str | None,
     ) -> Handler:
         return read_handler(
             function,
@@ -329,6 +341,7 @@ class Agent:
             description=description,
             examples=examples,
             max_process_ms=maybe_ms(max_process, "max_process"),
+            output_schema=output_schema,
         )
 
     def _place(self, url: str | None, env: str | None) -> Place:

@@ -15,8 +15,10 @@ from reach.envelope.receipt import Notice
 from reach.envelope.rules import sender_of
 from reach.errors import ConfigError
 from reach.log import event_log
+from reach.registry.accepting import Accepts, accepted_by
 from reach.registry.call_rules import Rules
 from reach.registry.routes import Routes
+from reach.registry.schemas import Schemas
 from reach.routing.explain import Explanation
 from reach.sdk.declared import check_text
 from reach.sdk.embedded import MemoryPlace, shared_place
@@ -24,6 +26,7 @@ from reach.sdk.exchange import Exchange
 from reach.sdk.options import Options
 from reach.sdk.places import Place, RedisPlace
 from reach.sdk.sending import Origin, Sending
+from reach.sdk.validating import need_validator
 from reach.settings import DEFAULT_URL, default_node_id
 from reach.tracing.hops import HopRecorder
 
@@ -85,6 +88,7 @@ class Reach(Sending):
         backend: Backend | None = None,
         on_control: Callable[[Notice], None] = lambda _: None,
         on_made: Callable[[], None] = lambda: None,
+        validate: bool = False,
     ) -> None:
         """Use `Reach.connect` or `Reach.embedded`. With `backend`, it is somebody else's and stays open."""
         self._place = place
@@ -102,12 +106,12 @@ class Reach(Sending):
             on_made=on_made,
         )
         source = Source(agent_id=self.agent_id, name=name, node_id=node_id, zone=zone)
-        self._origin = Origin(self._exchange, source, env=place.env, keyed=agent_id is not None)
+        self._origin = Origin(self._exchange, source, env=place.env, keyed=agent_id is not None, validates=validate)
         self._stack = AsyncExitStack()
 
     @classmethod
     def connect(
-        cls, url: str = DEFAULT_URL, env: str = ids.DEFAULT_ENV, agent_id: str | None = None
+        cls, url: str = DEFAULT_URL, env: str = ids.DEFAULT_ENV, agent_id: str | None = None, *, validate: bool = False
     ) -> "Opening[Reach]":
         """Connect: `reach = await Reach.connect(...)`, or `async with Reach.connect(...) as reach:`.
 
@@ -115,6 +119,7 @@ class Reach(Sending):
             url: `redis://`, `rediss://`, `unix://`; `memory://` for everything in this process.
             env: The environment; nothing of another one is seen.
             agent_id: Who sends; `key=` needs one. `{instance}` in it is replaced by something that no other process has.
+            validate: Whether bodies are judged by their JSON Schemas before they are sent, where a call does not say (`validate=`).
 
         Raises:
             ConfigError: The URL, the env or the agent_id cannot be used.
@@ -124,12 +129,14 @@ class Reach(Sending):
         check_text("env", env)
         check_text("agent_id", agent_id, optional=True)
         if url.startswith("memory:"):
-            return Opening(lambda: cls._connected(shared_place(url, env), agent_id, ()))
+            return Opening(lambda: cls._connected(shared_place(url, env), agent_id, (), validate))
         place = RedisPlace(url, env)
-        return Opening(lambda: cls._connected(place, agent_id, ()))
+        return Opening(lambda: cls._connected(place, agent_id, (), validate))
 
     @classmethod
-    def embedded(cls, *agents: Embeddable, env: str = ids.DEFAULT_ENV, agent_id: str | None = None) -> "Opening[Reach]":
+    def embedded(
+        cls, *agents: Embeddable, env: str = ids.DEFAULT_ENV, agent_id: str | None = None, validate: bool = False
+    ) -> "Opening[Reach]":
         """A router, these agents and a client in this process, on nothing but memory: neither shared nor durable.
 
         Use it as `connect`; closing it stops the agents as well.
@@ -144,17 +151,22 @@ class Reach(Sending):
         check_text("env", env)
         check_text("agent_id", agent_id, optional=True)
         place = MemoryPlace(env)
-        return Opening(lambda: cls._connected(place, agent_id, agents))
+        return Opening(lambda: cls._connected(place, agent_id, agents, validate))
 
     @classmethod
-    async def _connected(cls, place: Place, template: str | None, agents: tuple[Embeddable, ...]) -> "Reach":
+    async def _connected(
+        cls, place: Place, template: str | None, agents: tuple[Embeddable, ...], validate: bool
+    ) -> "Reach":
+        if validate:
+            need_validator()
         agent_id, name = sender_ids(template)
         async with AsyncExitStack() as stack:
             await place.enter()
             stack.push_async_callback(place.leave)
             for agent in agents:
                 await stack.enter_async_context(agent.running_at(place))
-            reach = cls(place, agent_id=agent_id, name=name, node_id=default_node_id(socket.gethostname()))
+            node_id = default_node_id(socket.gethostname())
+            reach = cls(place, agent_id=agent_id, name=name, node_id=node_id, validate=validate)
             await reach.start()
             reach._stack = stack.pop_all()
         return reach
@@ -265,6 +277,22 @@ class Reach(Sending):
         """
         envelope = self.draft(target, body, scope, options)
         return await self.routes.explain(envelope, draws=draws, partition=partition)
+
+    async def accepts(self, target: str) -> Accepts:
+        """Who answers a target now, and what they take: types, schemas with their JSON Schemas, how long they may work, what they cost.
+
+        Reads the whole registry: ask before sending for the first time, not before each message.
+
+        Raises:
+            EnvelopeError: No such target can be.
+            BackendError: The registry cannot be read.
+        """
+        return await accepted_by(self.backend, await self._origin.names.pattern_of(target))
+
+    @property
+    def schemas(self) -> Schemas:
+        """The JSON Schemas of this env: list, get, check, set, remove, and the rules of their families."""
+        return Schemas(self.backend)
 
     @property
     def dead_letters(self) -> DeadLetters:

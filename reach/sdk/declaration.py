@@ -6,6 +6,7 @@ import msgspec
 
 from reach.envelope.declarations import label_of
 from reach.envelope.registration import Accept, Capability, Registration
+from reach.sdk.deriving import declared_schema
 from reach.sdk.handlers import Handler
 
 
@@ -37,7 +38,8 @@ def _capabilities(handlers: Iterable[Handler], description: str) -> Iterable[Cap
             name=handler.capability,
             description=handler.description or description,
             examples=handler.examples,
-            input_schema=handler.schema,
+            input_schema=declared_schema(handler.schema, handler.body_kind),
+            output_schema=declared_schema(handler.output_schema, handler.output_kind),
             max_process_ms=handler.max_process_ms,
         )
 

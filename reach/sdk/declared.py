@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from reach.envelope.message import MAX_PRIORITY, MIN_PRIORITY, Needs
 from reach.envelope.registration import RateLimit
 from reach.sdk.budgets import check_budget
+from reach.sdk.validating import need_validator
 
 
 def check_text(name: str, value: object, *, optional: bool = False) -> None:
@@ -120,6 +121,10 @@ def check_options(options: Mapping[str, object]) -> None:
         raise ValueError(f"min_confidence is {confidence}: 0 to 1 is wanted")
     if options.get("delay") is not None and options.get("not_before") is not None:
         raise ValueError("delay and not_before are two ways to say the same: one is wanted")
+    if not isinstance(options.get("validate", False), bool):
+        raise TypeError(f"validate is {options['validate']!r}: True or False is wanted")
+    if options.get("validate"):
+        need_validator()
     check_budget(options.get("budget"))
     needs_of(options.get("needs"))
     _check_order(options.get("process_order"))

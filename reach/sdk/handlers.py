@@ -1,11 +1,12 @@
 """The handlers of an agent: how their functions are read, which one a message goes to, and how one is called."""
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from reach import ids
+from reach.envelope.families import number_of
 from reach.envelope.message import Envelope
 from reach.routing.intents import Intents, said_of
 from reach.sdk.bodies import check_readable, decode_body
@@ -32,6 +33,7 @@ class Handler:
     description: str = ""
     examples: tuple[Any, ...] = ()
     max_process_ms: int | None = None
+    output_schema: str | None = None
 
     def read(self, envelope: Envelope) -> Any:
         """The body as the function wants it. Raises BodyError."""
@@ -61,6 +63,7 @@ def read_handler(
     description: str = "",
     examples: Iterable[Any] = (),
     max_process_ms: int | None = None,
+    output_schema: str | None = None,
 ) -> Handler:
     """Read a function's signature.
 
@@ -71,12 +74,14 @@ def read_handler(
     check_function("agent.capability" if capability is not None else "agent.on", function)
     name = getattr(function, "__qualname__", repr(function))
     check_text("schema", schema, optional=True)
+    check_text("output_schema", output_schema, optional=True)
     if not ids.is_token(type):
         raise ValueError(f"{name}: the type {type!r} is not dotted lower-case tokens")
     if capability is not None and not ids.is_token(capability):
         raise ValueError(f"{name}: the capability {capability!r} is not dotted lower-case tokens")
-    if schema is not None and not ids.is_schema(schema):
-        raise ValueError(f"{name}: the schema {schema!r} is not dotted lower-case tokens that end in .v<N>")
+    for one in (schema, output_schema):
+        if one is not None and not ids.is_schema(one):
+            raise ValueError(f"{name}: the schema {one!r} is not dotted lower-case tokens that end in .v<N>")
     if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
         raise TypeError(f"{name} is a generator: streamed results are not supported yet; return the whole result")
     hints = _hints(function, name)
@@ -97,6 +102,7 @@ def read_handler(
         description=description or (inspect.getdoc(function) or "").partition("\n")[0],
         examples=tuple(examples),
         max_process_ms=max_process_ms,
+        output_schema=output_schema,
     )
 
 
@@ -143,7 +149,9 @@ def _parameters(function: Function, name: str, hints: dict[str, Any]) -> tuple[t
 class Handlers:
     """The table of an agent's handlers. Precedence: capability and schema, capability, type."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, validates: bool = False) -> None:
+        """`validates`: bodies are judged by their JSON Schemas before they are read."""
+        self.validates = validates
         self._all: list[Handler] = []
         self._withdrawn: list[Handler] = []
         self._intents = Intents(self._said_of)
@@ -184,8 +192,8 @@ class Handlers:
         self._all.remove(handler)
         self._intents.changed(handler.capability or "")
 
-    def find(self, envelope: Envelope) -> Handler | None:
-        """The handler for a message, None if there is none."""
+    def find(self, envelope: Envelope, readers: Collection[str] = ()) -> Handler | None:
+        """The handler for a message, None if there is none. `readers`: the schemas that read the message's own, where nobody names that."""
         pattern, schema = envelope.target.pattern, envelope.payload.schema
         fitting = [h for h in self._all if h.type == envelope.type]
         offered = [h for h in fitting if h.capability is not None]
@@ -199,6 +207,9 @@ class Handlers:
         exact = [h for h in offered if schema is not None and h.schema == schema]
         if exact:
             return exact[0]
+        reading = [h for h in offered if h.schema in readers]
+        if reading:
+            return min(reading, key=lambda h: _distance(schema or "", h.schema or ""))
         open_to = [h for h in offered if h.schema is None or schema is None]
         by_type = [h for h in fitting if h.capability is None]
         # Whoever is addressed by name and has several capabilities means the one of the same name, if any: which else cannot be guessed.
@@ -228,6 +239,11 @@ class Handlers:
     def supported(self) -> list[dict[str, str | None]]:
         """What `error.unknown_type` says in details.supported."""
         return [handler.describe() for handler in self._all]
+
+
+def _distance(schema: str, other: str) -> int:
+    """How many versions lie between two of one family."""
+    return abs(number_of(schema) - number_of(other))
 
 
 def _covers(term: str, capability: str) -> bool:

@@ -37,6 +37,10 @@ class Options(TypedDict, total=False):
     budget: what the whole conversation may spend, a `Budget` or a mapping of hops, cost and tokens: what comes after it is spent ends as
     `budget.exceeded`. Handlers pass it on with whatever they send, and can only make it smaller.
 
+    validate: whether the body is judged by the JSON Schema that is stored as `schema`, before it is sent (docs/schemas.md; needs the extra
+    `schemas`): what does not fit is `payload.invalid` with every place; where none is stored, `schema.unknown`. By default as the client
+    was opened.
+
     on_input: answers what a handler asks: called with each prompt, a coroutine function, or a plain one in a thread; what it returns is the
     answer. What it raises comes out of `request` and `ask`, which cancels what has no `key`; elsewhere it is logged, and the question stays
     open. A question stops `timeout` until it is answered; but a `request`, `ask` or `gather` with a `timeout` and nobody to answer hears at
@@ -60,6 +64,7 @@ class Options(TypedDict, total=False):
     not_before: Moment | None
     budget: Budget | Mapping[str, float] | None
     on_input: OnInput | None
+    validate: bool
 
 
 class Parent(msgspec.Struct, frozen=True, kw_only=True):

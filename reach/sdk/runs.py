@@ -23,7 +23,9 @@ from reach.sdk.effects import Effects, guard_name
 from reach.sdk.handlers import Handler, Handlers
 from reach.sdk.outcome import Reject, Retry, failed, raised, retryable, succeeded
 from reach.sdk.questions import Parked, parked_by
+from reach.sdk.reading import Reading
 from reach.sdk.run import Run
+from reach.sdk.schema_book import SchemaBook
 from reach.sdk.sending import Origin
 from reach.service import Tasks
 from reach.tracing.hops import HopRecorder, Point
@@ -56,7 +58,7 @@ class Runs:
         """`on_change` is told whenever a slot is filled or freed. `max_process_ms`: of handlers that declare none of their own."""
         self._backend = backend
         self._inbox = inbox
-        self._handlers = handlers
+        self._reading = Reading(handlers, SchemaBook(backend, clock), PacedLog(log, clock), host=host)
         self._origin = origin
         self._recorder = recorder
         self._host = host
@@ -217,14 +219,10 @@ class Runs:
         except EnvelopeError as error:
             return failed(error.code, error.message, error.details, host=host), -1
         self._record("agent.received", run)
-        handler = self._handlers.find(envelope)
-        if handler is None:
-            text = self._handlers.missing(envelope)
-            return failed("error.unknown_type", text, {"supported": self._handlers.supported()}, host=host), -1
-        try:
-            body = handler.read(envelope)
-        except EnvelopeError as error:
-            return failed("payload.invalid", error.message, error.details, host=host), -1
+        read = await self._reading.read(envelope)
+        if isinstance(read, Answer):
+            return read, -1
+        handler, body = read
         own_ms = handler.max_process_ms or self._max_process_ms
         if own_ms is not None:
             run.processing_ms = min(own_ms, taken.processing_ms)

@@ -19,6 +19,7 @@ from reach.sdk.names import Names, stages_of
 from reach.sdk.options import Options, Parent, compose, is_later, not_before_ms, total_ms_of
 from reach.sdk.pending import Pending
 from reach.sdk.receipts import Receipt, Receipts
+from reach.sdk.validating import BodyCheck
 
 T = TypeVar("T")
 
@@ -28,10 +29,12 @@ _OPTIONS = frozenset(Options.__annotations__)
 class Origin:
     """Who sends: what every message of one client has in common."""
 
-    __slots__ = ("env", "exchange", "keyed", "names", "source")
+    __slots__ = ("check", "env", "exchange", "keyed", "names", "source", "validates")
 
-    def __init__(self, exchange: Exchange, source: Source, *, env: str, keyed: bool) -> None:
-        """`keyed`: the sender has a name of its own, so that a key means the same after a restart."""
+    def __init__(self, exchange: Exchange, source: Source, *, env: str, keyed: bool, validates: bool = False) -> None:
+        """`keyed`: the sender has a name of its own, so that a key means the same after a restart. `validates`: bodies by their schemas."""
+        self.check = BodyCheck.of(exchange.backend, exchange.clock)
+        self.validates = validates
         self.exchange = exchange
         self.names = Names(exchange.backend, exchange.clock)
         self.source = source
@@ -85,7 +88,8 @@ class Sending:
             returns: What the output is read as.
             scope: "one" of the agents that fit, or "all" of them: then a receipt per leg.
             options: type, schema, timeout, ttl, key, correlation_id, order_key, priority, max_attempts,
-                headers, min_confidence, needs, delay, not_before, budget, on_input, process_order: see `Options`.
+                headers, min_confidence, needs, delay, not_before, budget, on_input, process_order, validate: see
+                `Options`.
 
         Returns:
             The receipt: also for what was refused, timed out, or could not be sent.
@@ -297,9 +301,10 @@ class Sending:
         total_ms = total_ms_of(options, parent, DEFAULT_TOTAL_MS)
         envelope: Envelope | None = None
         later_ms: int | None = None
+        validates = options.get("validate", origin.validates)
 
         async def make(left_ms: int) -> Envelope:
-            nonlocal envelope, later_ms
+            nonlocal envelope, later_ms, validates
             if later_ms is None and is_later(options):
                 now_ms = await origin.exchange.backend.now_ms()
                 later_ms = not_before_ms(options, now_ms)
@@ -325,6 +330,9 @@ class Sending:
                 parent=parent,
             )
             check_fields(envelope)
+            if validates and envelope.payload.schema is not None:
+                await origin.check.check(envelope.payload.schema, envelope.payload.body_bytes)
+                validates = False  # sent again it says the same
             return envelope
 
         await origin.exchange.deliver(pending, make)

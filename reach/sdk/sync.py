@@ -6,6 +6,7 @@ from typing import Any, Literal, Self, TypeVar, Unpack, overload
 
 from reach import ids
 from reach.envelope.message import Scope
+from reach.registry.accepting import Accepts
 from reach.routing.explain import Explanation
 from reach.sdk.client import Embeddable, Reach
 from reach.sdk.gathering import Group
@@ -33,24 +34,28 @@ class SyncReach:
         self._reach = self._thread.value
 
     @classmethod
-    def connect(cls, url: str = DEFAULT_URL, env: str = ids.DEFAULT_ENV, agent_id: str | None = None) -> Self:
+    def connect(
+        cls, url: str = DEFAULT_URL, env: str = ids.DEFAULT_ENV, agent_id: str | None = None, *, validate: bool = False
+    ) -> Self:
         """Connect: `with SyncReach.connect(...) as reach:`, or close it yourself. Arguments as `Reach.connect`.
 
         Raises:
             ConfigError: The URL, the env or the agent_id cannot be used, or an event loop runs in this thread.
             BackendUnavailable: Redis cannot be reached.
         """
-        return cls(lambda: Reach.connect(url, env, agent_id))
+        return cls(lambda: Reach.connect(url, env, agent_id, validate=validate))
 
     @classmethod
-    def embedded(cls, *agents: Embeddable, env: str = ids.DEFAULT_ENV, agent_id: str | None = None) -> Self:
+    def embedded(
+        cls, *agents: Embeddable, env: str = ids.DEFAULT_ENV, agent_id: str | None = None, validate: bool = False
+    ) -> Self:
         """A router, these agents and a client in this process: as `Reach.embedded`.
 
         Raises:
             ConfigError: The env or the agent_id cannot be used, or an event loop runs in this thread.
             RegistrationRefused: An agent's declaration was refused.
         """
-        return cls(lambda: Reach.embedded(*agents, env=env, agent_id=agent_id))
+        return cls(lambda: Reach.embedded(*agents, env=env, agent_id=agent_id, validate=validate))
 
     def close(self) -> None:
         """End what is still waited for, disconnect, and end the thread, within 5 s. Twice is once; nothing in the child of a fork."""
@@ -148,6 +153,10 @@ class SyncReach:
     def rules(self) -> SyncRules:
         """Who may call whom in this env: list, set, remove, and test what a source may call."""
         return SyncRules(self._thread, self._reach.rules)
+
+    def accepts(self, target: str) -> Accepts:
+        """Who answers a target now, and what they take. As `Reach.accepts`."""
+        return self._thread.call(lambda: self._reach.accepts(target))
 
     def answer(self, msg_id: str, value: object, *, leg: int | None = None) -> None:
         """Answer what a handler asks of a message that this or an earlier process has sent. Arguments and errors as `Reach.answer`."""

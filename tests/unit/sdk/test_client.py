@@ -314,7 +314,7 @@ async def test_memory_urls_share_what_they_hold() -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"url": "http://x"}, {"env": "Prod"}, {"url": "memory://x", "env": "a.b"}])
-async def test_what_cannot_be_connected_to_is_told(wrong: dict[str, str]) -> None:
+async def test_what_cannot_be_connected_to_is_told(wrong: dict[str, Any]) -> None:
     with pytest.raises(ConfigError):
         await Reach.connect(**wrong)
     with pytest.raises(ConfigError):

@@ -1,0 +1,55 @@
+"""From an envelope to the handler that it is for, and the body as that wants it."""
+
+from typing import Any, NamedTuple
+
+from reach.backend.steps import Answer
+from reach.envelope.message import Envelope
+from reach.errors import BackendError, ConfigError, EnvelopeError
+from reach.log import PacedLog
+from reach.sdk.handlers import Handler, Handlers
+from reach.sdk.outcome import failed, retryable
+from reach.sdk.schema_book import SchemaBook
+from reach.sdk.validating import BodyCheck
+
+
+class Read(NamedTuple):
+    """Who handles it, and what it is given."""
+
+    handler: Handler
+    body: Any
+
+
+class Reading:
+    """Reads what an agent was given. A message whose schema no handler names goes to one whose schema reads it."""
+
+    def __init__(self, handlers: Handlers, book: SchemaBook, log: PacedLog, *, host: str) -> None:
+        self._handlers = handlers
+        self._book = book
+        self._check = BodyCheck(book)
+        self._log = log
+        self._host = host
+
+    async def read(self, envelope: Envelope) -> Read | Answer:
+        """Handler and body, or the answer where there is none, or the body does not fit."""
+        host = self._host
+        try:
+            handler = self._handlers.find(envelope)
+            schema = envelope.payload.schema
+            if handler is None and schema is not None:
+                handler = self._handlers.find(envelope, await self._book.readers(schema))
+            if handler is None:
+                text = self._handlers.missing(envelope)
+                return failed("error.unknown_type", text, {"supported": self._handlers.supported()}, host=host)
+            if self._handlers.validates:
+                await self._validate(handler, envelope)
+            return Read(handler, handler.read(envelope))
+        except EnvelopeError as error:
+            return failed(error.code, error.message, error.details, host=host)
+        except (ConfigError, BackendError) as error:  # no extra here, or no Redis just now: another one, or later
+            return retryable("handler.error", f"its schema: {error.message}", {"code": error.code}, host=host)
+
+    async def _validate(self, handler: Handler, envelope: Envelope) -> None:
+        """By the schema that the handler names, else by the message's. One that is not stored judges nothing, and the log says so."""
+        schema = handler.schema or envelope.payload.schema
+        if schema is not None and not await self._check.check(schema, envelope.payload.body_bytes, must=False):
+            self._log.warning("not validated: no such schema is stored", of=schema, schema=schema)
