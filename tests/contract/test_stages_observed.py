@@ -138,6 +138,21 @@ async def test_under_another_policy_a_new_round_leaves_what_has_ended_alone(orde
     assert (await order.leg(msg_id, 1)).code == "ok"
 
 
+async def test_a_new_round_opens_nothing_behind_a_stage_that_has_failed_for_good(order: Order) -> None:
+    stages = (Stage(0, 1, 1), Stage(1, 1, 1))
+    in_order = (Plan("deliver", "a1"), Plan("hold", "a2"))
+    msg_id = await order.in_order(*in_order, stages=stages, goes_on=True)
+    await order.end("a1", failure())
+    await order.released(await order.asked_again())
+    await order.decide(await _returned(order, "a2"), Plan("finish", "a2", answer=retryable()))
+    await order.mail()
+    await order.in_order(*in_order, stages=stages, msg_id=msg_id, round=2)
+    fresh = [receipt for receipt in await order.receipts() if not receipt["stored"]]
+    assert [(receipt["leg"], receipt["code"], receipt["round"]) for receipt in fresh] == [(1, "stage.failed", 2)]
+    assert (await order.head(msg_id)).open == 0
+    assert await order.place.due() == {}
+
+
 async def test_a_cancel_of_the_next_round_ends_what_it_would_open(order: Order) -> None:
     msg_id = await order.in_order()
     await order.end("a1")

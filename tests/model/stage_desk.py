@@ -26,6 +26,9 @@ GUARDS = (
     Guard("stage still", "a cancel and the end of total call nobody", "runs", 1),
     Guard("stage once", "of those behind a stage that has failed only open ones end", "rounds, gone past", 6),
     Guard("stage round", "a new round counts anew", "rounds", 3),
+    Guard(
+        "stage hopeless", "a new round opens nothing behind a stage that has failed for good", "rounds, gone past", 4
+    ),
     Guard("stage observe", "who only observes has no receipt", "runs", 1),
 )
 ALL = frozenset(guard.name for guard in GUARDS)
@@ -287,3 +290,14 @@ class Table:
                 closed = [leg for leg in legs if leg.state != NEW]
                 self.counts[k] = (len(legs) - len(closed), sum(leg.code != "ok" for leg in closed))
         self.fan_out(opened, "", "")
+        if self.on("stage hopeless"):
+            self.end_hopeless()
+
+    def end_hopeless(self) -> None:
+        """What was opened behind a stage that has failed for good, where the policy does not go on any more."""
+        for k in range(len(self.counts)):
+            if self.counts[k][0] > 0 or self.still:
+                return
+            if self.has_failed(k) and not self.goes_on:
+                self.end_behind(k)
+                return

@@ -54,7 +54,7 @@ _PAIRS = (
     ),
     both(
         "stage failed",
-        Change("staging", "not r.head.go then return behind(r, k) end", "not r.head.go then return NONE end"),
+        Change("staging", "not r.head.go then return left_behind(r, k) end", "not r.head.go then return NONE end"),
         Change("staging", "return tuple(_behind(record, at))", "return ()"),
         "stages::test_a_stage_that_fails_ends_those_behind_it",
     ),
@@ -101,6 +101,16 @@ _PAIRS = (
         ),
         Change("staging", "sum(n in opened for n in legs)", "0"),
         "stages_observed::test_a_new_round_opens_what_was_retryable_and_what_stood_behind_it",
+    ),
+    both(
+        "stage hopeless",
+        Change("sending", "ipairs(old and not r.still and hopeless(r) or NONE)", "ipairs(NONE)"),
+        Change(
+            "route",
+            "hopeless(record) if old is not None else ()",
+            "()",
+        ),
+        "stages_observed::test_a_new_round_opens_nothing_behind_a_stage_that_has_failed_for_good",
     ),
     both(
         "stage observe",

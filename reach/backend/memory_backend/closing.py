@@ -2,11 +2,12 @@
 
 import json
 import re
+from collections.abc import Iterable
 
 from reach.backend.memory_backend.lining import leave
 from reach.backend.memory_backend.partition import Partition
 from reach.backend.memory_backend.sharing import count_out, unshare
-from reach.backend.memory_backend.staging import stepped
+from reach.backend.memory_backend.staging import Behind, stepped
 from reach.backend.memory_backend.store import MessageRecord
 from reach.backend.steps import Answer
 from reach.envelope.ledger import Head, Leg, LegState
@@ -125,7 +126,12 @@ def close_leg(
     receipt = receipt_text(record.head, number, record.legs[number], part.now_ms, stored=False)
     for mailbox in record.head.mailboxes:
         part.post(mailbox, b"r", receipt)
-    for behind in stepped(part, msg_id, record, number):
+    end_behind(part, msg_id, record, stepped(part, msg_id, record, number))
+
+
+def end_behind(part: Partition, msg_id: str, record: MessageRecord, legs: Iterable[Behind]) -> None:
+    """End the legs behind a stage that has failed."""
+    for behind in legs:
         core = own_answer("failed", "stage.failed", "an earlier stage of process_order failed")
         ended = Answer("failed", "stage.failed", core, behind.details)
         close_leg(part, msg_id, record, behind.number, LegState.DONE, ended)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from reach.backend.memory_backend.closing import lapse_leg
+from reach.backend.memory_backend.closing import end_behind, lapse_leg
 from reach.backend.memory_backend.duplicates import attach, found_nobody, post_stored, reopens, to_open
 from reach.backend.memory_backend.lining import first, has_line
 from reach.backend.memory_backend.moving import crowded, leave, undelivered
@@ -14,7 +14,7 @@ from reach.backend.memory_backend.placing import Placed, obstacle, place, post_r
 from reach.backend.memory_backend.raising import raise_timeouts, tell_callers
 from reach.backend.memory_backend.rescuing import letter_of, rescue
 from reach.backend.memory_backend.sharing import count_in, lying_with, over_bound
-from reach.backend.memory_backend.staging import call_stage, is_free, reordered, stage_of
+from reach.backend.memory_backend.staging import call_stage, hopeless, is_free, reordered, stage_of
 from reach.backend.memory_backend.store import MessageRecord
 from reach.backend.memory_backend.streams import is_ahead, parse_id
 from reach.backend.steps import Again, Decision, Plan, Refuse, RouteResult, Send
@@ -132,6 +132,7 @@ def _send(part: Partition, decision: Send) -> RouteResult:
         if part.is_large(record, decision.envelope):
             part.keep_envelope(decision.msg_id, head, decision.envelope)
         placed = [_open(part, decision, record, n, opening.plan) for n, opening in openings.items()]
+        end_behind(part, decision.msg_id, record, hopeless(record) if old is not None else ())
         hands, known = [each.hand for each in placed], "".join(each.known for each in placed)
     part.save(decision.msg_id, record)
     if decision.notice and decision.reply_to:

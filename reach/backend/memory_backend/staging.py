@@ -91,6 +91,17 @@ def call_stage(part: Partition, msg_id: str, record: MessageRecord, stage: Stage
             return
 
 
+def hopeless(record: MessageRecord) -> tuple[Behind, ...]:
+    """What a new round opens behind a stage that has failed for good, under a policy that does not go on any more."""
+    for k, stage in enumerate(stages_of(record)):
+        if stage.open or record.still:
+            return ()
+        if _has_failed(stage) and not record.head.goes_on:
+            record.still = True
+            return tuple(_behind(record, k))
+    return ()
+
+
 def reordered(record: MessageRecord, old: MessageRecord, opened: set[int]) -> None:
     """The stages are those of the first round: what was opened is open again, and of the others those have failed that have."""
     stages: list[Stage] = []

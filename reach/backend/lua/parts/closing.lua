@@ -65,7 +65,7 @@ local function close(r, l, L, state, answer, run)
   quit(r)
   local receipt = text(r, l, L, false)
   for _, box in ipairs(H.rt or {}) do post(box, 'r', receipt) end
-  for _, b in ipairs(stepped(r, l, L)) do close(r, b[1], leg(r, b[1]), 'done', made('failed', 'stage.failed', 'an earlier stage of process_order failed', b[2])) end
+  for _, b in ipairs(stepped(r, l, L)) do close(r, b[1], leg(r, b[1]), 'done', made('failed', 'stage.failed', BEHIND, b[2])) end
 end
 
 -- An end that a script decides by itself; details say where the message was and what was last heard of it. A run that it cuts off counts.

@@ -24,6 +24,15 @@ local function reorder(r, old, todo)
   end
 end
 
+-- What a new round opens behind a stage that has failed for good, under a policy that does not go on any more.
+local function hopeless(r)
+  for k, S in ipairs(stages(r)) do
+    if S[3] > 0 then return NONE end
+    if (S[2] == 0 or S[4] > 0) and not r.head.go then return left_behind(r, k) end
+  end
+  return NONE
+end
+
 -- The legs to be opened: all of a new message; of an old broadcast those that ended retryable, with the plan for their own agent.
 local function to_open(r, d, old)
   local todo = {}

@@ -60,6 +60,7 @@ local function send(d, e)
       out[#out + 1] = ''
     end
   end
+  for _, b in ipairs(old and not r.still and hopeless(r) or NONE) do close(r, b[1], leg(r, b[1]), 'done', made('failed', 'stage.failed', BEHIND, b[2])) end
   save(r)
   -- By pcall: from here on the message lives, whoever can or cannot be told of it.
   if d.o ~= '' and d.r ~= '' then pcall(routed, r, d.r, d.o) end

@@ -1,6 +1,6 @@
 -- The stages of a broadcast (process_order): its legs are numbered stage by stage, and behind the last stage come those who only observe.
 -- A stage is {first leg, how many, how many are open, how many ended without a success}. Needs healing, record.
-local NONE = {}
+local NONE, BEHIND = {}, 'an earlier stage of process_order failed'
 
 local function is_stage(S, legs)
   for i = 1, 4 do
@@ -47,7 +47,7 @@ local function call_stage(r, S)
 end
 
 -- The open legs behind a stage that has failed, and what is told of them. From here on nothing of the message is called.
-local function behind(r, k)
+local function left_behind(r, k)
   local out, all = {}, stages(r)
   local S, last = all[k], all[#all]
   r.still = true
@@ -73,7 +73,7 @@ local function stepped(r, l, L)
   local timed_out = L.cd == 'timeout.total' and now >= math.max(r.head.ta, r.head.xa or 0)
   if r.still or timed_out or not over_up_to(r, k) then return NONE end
   repeat
-    if (S[2] == 0 or S[4] > 0) and not r.head.go then return behind(r, k) end
+    if (S[2] == 0 or S[4] > 0) and not r.head.go then return left_behind(r, k) end
     k, S = k + 1, stages(r)[k + 1]
   until not S or S[3] > 0
   return S and call_stage(r, S) or NONE
