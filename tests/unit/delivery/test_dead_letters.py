@@ -23,7 +23,8 @@ class Wide:
     """A backend that says that it has more partitions, and writes down what it is asked to send."""
 
     def __init__(self, inner: Backend, partitions: int) -> None:
-        self.env, self.partitions, self.inspect = inner.env, partitions, inner.inspect
+        self.env, self.partitions = inner.env, partitions
+        self.inspect, self.snapshot = inner.inspect, inner.snapshot
         self.calls: list[tuple[str, int]] = []
 
     @property
