@@ -9,6 +9,9 @@ from reach.envelope.registration import Accept, Capability, Registration
 from reach.sdk.deriving import declared_schema
 from reach.sdk.handlers import Handler
 
+#: A registration has at most 1 MiB; so much of it may be the JSON Schemas of the handlers' types.
+MAX_SCHEMAS_BYTES = 1 << 19
+
 
 def registration_of(
     own: Registration, declared: Registration, handlers: Iterable[Handler], description: str
@@ -30,16 +33,23 @@ def registration_of(
 
 def _capabilities(handlers: Iterable[Handler], description: str) -> Iterable[Capability]:
     seen = set()
+    room = MAX_SCHEMAS_BYTES
     for handler in handlers:
         if handler.capability is None or (handler.capability, handler.schema) in seen:
             continue
         seen.add((handler.capability, handler.schema))
+        sides = [declared_schema(handler.schema, handler.body_kind)]
+        sides.append(declared_schema(handler.output_schema, handler.output_kind))
+        size = len(msgspec.json.encode(sides))
+        room -= size
+        if room < 0:  # names only: what is over is for an admin to store
+            sides, room = [handler.schema, handler.output_schema], room + size
         yield Capability(
             name=handler.capability,
             description=handler.description or description,
             examples=handler.examples,
-            input_schema=declared_schema(handler.schema, handler.body_kind),
-            output_schema=declared_schema(handler.output_schema, handler.output_kind),
+            input_schema=sides[0],
+            output_schema=sides[1],
             max_process_ms=handler.max_process_ms,
         )
 

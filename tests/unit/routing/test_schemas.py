@@ -136,6 +136,25 @@ def test_the_share_of_a_pattern_goes_to_agents_with_the_schema_and_the_rest_to_t
     assert got["a"] == pytest.approx(3_600, abs=60)
 
 
+def test_among_many_the_canary_and_the_messages_own_schema_hold_as_well() -> None:
+    """There one is drawn without asking all of them."""
+    agents = {f"a{n}": (V1,) for n in range(30)} | {f"b{n}": (V2,) for n in range(30)}
+    index = index_of(**agents)
+    index.apply("schema", "weather.query", family())
+    by = chooser(index)
+    for n in range(200):
+        found = step(decide(asked(V1, f"c-{n}"), None, by, NOW))  # type: ignore[arg-type]
+        assert isinstance(found, Deliver)
+        assert found.agent.startswith("a")
+    index.apply("route", "capability:weather", CANARY)
+    for n in range(500):
+        found = step(decide(asked(V1, f"c-{n}"), None, by, NOW))  # type: ignore[arg-type]
+        assert isinstance(found, Deliver)
+        rule = index.policy("capability:weather").canary
+        assert rule is not None
+        assert found.agent.startswith("b") is in_canary(rule, message("capability:weather", conversation=f"c-{n}"))
+
+
 def test_where_one_side_fits_nowhere_the_other_has_all_of_it_and_explain_says_which_it_was() -> None:
     index = index_of(a=(V1,), b=(V1, V2))
     index.apply("route", "capability:weather", CANARY)

@@ -9,7 +9,10 @@ import pydantic
 import pytest
 
 from reach import Agent, Context, RegistrationRefused
+from reach.envelope.registration import Registration
+from reach.sdk import declaration
 from reach.sdk.deriving import declared_schema
+from reach.sdk.handlers import read_handler
 from reach.testing import TestReach
 
 V1, V2 = "weather.query.v1", "weather.query.v2"
@@ -76,6 +79,18 @@ def test_one_within_another_says_it_too() -> None:
 def test_what_says_nothing_has_its_name_alone(kind: Any) -> None:
     assert declared_schema(V1, kind) == V1
     assert declared_schema(None, kind) is None
+
+
+def test_a_registration_has_room_for_so_many_schemas(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(declaration, "MAX_SCHEMAS_BYTES", 400)
+    handlers = [
+        read_handler(lambda body: body, type="request", capability=f"c.n{n}", schema=f"c.v{n}") for n in range(5)
+    ]
+    handlers = [dataclasses.replace(handler, body_kind=Query) for handler in handlers]
+    own = Registration(agent_id="a", instance_id="i")
+    made = declaration.registration_of(own, own, handlers, "")
+    assert [isinstance(one.input_schema, dict) for one in made.capabilities] == [True, True, False, False, False]
+    assert made.capabilities[4].input_schema == "c.v4"
 
 
 async def test_a_handlers_type_is_stored_under_its_schemas_name() -> None:
