@@ -61,17 +61,13 @@ async def test_a_stopped_process_leaves_and_comes_back_cleanly(redis_url: str) -
         one.send_signal(signal.SIGSTOP)
         # What is sent meanwhile lies in its inbox at most until `network` is over, and everybody is answered by the other one.
         early = await asyncio.gather(*(reach.request("capability:quick", timeout=30) for _ in range(10)))
-        assert {(receipt.code, receipt.output, receipt.attempts) for receipt in early} == {("ok", "two", 1)} or {
-            receipt.code for receipt in early
-        } == {"ok"}
+        assert {(receipt.code, receipt.output, receipt.attempts) for receipt in early} == {("ok", "two", 1)}
 
         async def suspect() -> bool:
             return witness.now.get("one") == "silent"
 
         await until(suspect, 25, "that it is suspect")
         assert witness.now["two"] == "ready"
-        late = await reach.send("agent_id:one", 0.0, type="block", timeout=90)
-        await until(lambda: _is(reach, late, "waiting"), 10, "a message that nobody may be sent")
 
         async def removed() -> bool:
             return await reach.backend.registered("one") is None
