@@ -15,7 +15,7 @@ RELIABLE = 0.9
 #: Of all messages so many go to those who are left aside, by their scores.
 SHARE = 0.01
 #: Among more than these each is weighed by itself, against the usual time of its peers; who is left aside has so much of its score.
-FEW, PART = 20, 0.05
+FEW, PART = 20, 0.02
 
 
 class Weighed(NamedTuple):

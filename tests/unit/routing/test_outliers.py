@@ -7,10 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reach.envelope.registration import Beat
+from reach.routing import pools
 from reach.routing.decide import Chooser, decide
 from reach.routing.index import CapabilityIndex
 from reach.routing.strategies import Memory
-from reach.routing.strategies.outliers import MORE_MS, SHARE, TIMES, Weighed, shares
+from reach.routing.strategies.outliers import FEW, MORE_MS, PART, SHARE, TIMES, Weighed, shares, shares_of_many
 from tests.unit.routing.seen import NOW, add, message
 
 
@@ -58,6 +59,17 @@ def test_who_fails_at_once_leaves_nobody_aside() -> None:
 
 def test_where_the_best_ones_have_no_weight_the_others_are_asked() -> None:
     assert shares([one(1_000, 0.0), one(9_000, 0.2)]) == ([0.0, 0.2], {})
+
+
+def test_among_many_each_is_measured_against_the_usual_time() -> None:
+    weights, aside = shares_of_many([one(1_000, 0.5), one(1_250, 0.01, waits=True), one(3_000, 0.2)], 1_000)
+    assert weights == [0.5, 0.0, pytest.approx(PART * 0.2)]
+    assert aside == {2: "it would take 3.0 s, usual are 1.0 s: left aside"}
+    assert shares_of_many([one(1_250, 0.01, waits=True)], 1_000) == ([0.01], {})
+
+
+def test_many_are_those_of_whom_one_is_drawn_without_weighing_all() -> None:
+    assert pools.SMALL == FEW
 
 
 WEIGHED = st.builds(Weighed, st.floats(0, 1e6), st.booleans(), st.floats(0, 1e12, allow_nan=False), st.floats(0, 1))
