@@ -150,7 +150,7 @@ class RegistrySide(InstancesSide):
     async def instances(self, agent_id: str) -> list[LastBeat]:
         def step() -> list[LastBeat]:
             beats, load = self._peek_zset(self._keys.beats()), self._peek_hash(self._keys.load())
-            members = sorted(member for member in beats if member.startswith(f"{agent_id}/"))
+            members = sorted(self._instances(agent_id))
             return [LastBeat(*_names(member), beats[member], load.get(member, b"{}")) for member in members]
 
         return await self._step("instances", step)
