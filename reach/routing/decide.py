@@ -269,11 +269,24 @@ def _move(message: Message, leg: Leg, by: Chooser, view: View) -> Choice:
         return Choice((Stay(),))
     best = leg.best.agent if leg.best is not None else ""
     left, seen = {leg.agent, best, *leg.left}, NOT_ASKED
+    # Who is busy has a backlog, and only as much of it goes as the other can begin; who has a free slot and picks nothing up is dead.
+    is_busy = is_read and holder is not None and not holder.free_slots(view.alive_since_ms)
+
+    def move_to(agent: Agent, via: str = "") -> Move:
+        room = agent.can_begin(view.alive_since_ms, message.network_ms) if is_busy else 0
+        return Move(agent.agent_id, free=not is_read, room=room, via=via)
+
+    def may_begin(agent: Agent) -> bool:
+        return not is_read or agent.free_slots(view.alive_since_ms) > 0
+
+    drawn = _drawn(message, by, view, left, may_begin)
+    if drawn is not None:
+        return _choice([move_to(drawn.agent)], _terms(message, by), [drawn.agent], drawn.why)
     # What stands in for its own agents is asked where nobody reads it, or when its time is nearly over.
     may_fall_back = leg.best is None and (not is_read or near_total(message, leg, view.now_ms))
     for asked, there in ((message, view), *(ways(message, view, by.index) if may_fall_back else ())):
         sifted = sift((agent for agent in by.index.match(asked.pattern) if agent.agent_id not in left), asked, there)
-        fits = [agent for agent in sifted.fits if not is_read or agent.free_slots(view.alive_since_ms) > 0]
+        fits = [agent for agent in sifted.fits if may_begin(agent)]
         seen = joined(seen, sifted)
         if fits:
             break
@@ -282,12 +295,8 @@ def _move(message: Message, leg: Leg, by: Chooser, view: View) -> Choice:
     via = asked.pattern.text if asked is not message else ""
     strategy = strategy_for("one", there.policy.strategy)
     picked = STRATEGIES[strategy](fits, asked, there, by.memory, by.rng)
-    to = picked.chosen[0]
-    # Who is busy has a backlog, and only as much of it goes as the other can begin; who has a free slot and picks nothing up is dead.
-    is_busy = is_read and holder is not None and not holder.free_slots(view.alive_since_ms)
-    room = to.can_begin(view.alive_since_ms, message.network_ms) if is_busy else 0
-    move = Move(to.agent_id, free=not is_read, room=room, via=via)
-    return _choice([move], _terms(asked, by), picked.chosen, why_of(strategy, seen, fits, picked, via=via))
+    why = why_of(strategy, seen, fits, picked, via=via)
+    return _choice([move_to(picked.chosen[0], via)], _terms(asked, by), picked.chosen, why)
 
 
 def _terms(message: Message, by: Chooser) -> tuple[Term, ...]:

@@ -19,7 +19,7 @@ from reach.routing.filters import View, sift
 from reach.routing.index import CapabilityIndex
 from reach.routing.message import Message
 from reach.routing.pools import Pool
-from reach.routing.steps import Deliver
+from reach.routing.steps import Deliver, Move, Stay
 from reach.routing.strategies import STRATEGIES, WEIGHINGS, Memory
 from tests.unit.routing.seen import NOW, add, chooser, leg, message, step
 
@@ -283,6 +283,18 @@ def test_who_explains_asks_all() -> None:
     by = Chooser(index=index, rng=Random(1), memory=Memory(), whole=True)
     assert decide(message(), None, by, NOW).why.counts == {"matched": 30, "fit": 30}
     assert decide(message(), None, chooser(index), NOW).why.counts == {"matched": 30, "asked": 1, "fit": 1}
+
+
+def test_what_nobody_picks_up_moves_to_one_of_many_that_can_begin() -> None:
+    index = alike(30, state="busy", inflight=8, load=100.0)
+    for agent_id in ("a004", "a009", "a017"):
+        index.beat(agent_id, f"{agent_id}.1", NOW, encode_beat(Beat()))
+    lies = leg(LegState.QUEUED, agent="a009", hand="1-1", left=("a017",))
+    choice = decide(message(), lies, chooser(index), NOW)
+    assert step(choice) == Move("a004")
+    assert choice.why.counts["matched"] == 30
+    index.beat("a004", "a004.1", NOW + 1, encode_beat(Beat(state="busy", inflight=8, load=100.0)))
+    assert step(decide(message(), lies, chooser(index), NOW + 1)) == Stay()
 
 
 def test_answers_go_to_who_has_asked_among_however_many() -> None:
