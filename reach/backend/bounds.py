@@ -18,6 +18,8 @@ CONV_MS = 3_600_000
 #: What is remembered of one conversation: at most so many fields and three more; then only what the last so many steps have written.
 MAX_CONV_FIELDS = 3_000
 CONV_KEPT = 500
+#: Counts of demand are written every few seconds: what is older than this nobody writes any more.
+DEMAND_TTL_MS = 60_000
 #: Whom a source has met is remembered for so long, and of each source so much.
 MET_MS, MAX_MET = 3_600_000, 1_000
 #: Nothing in it counts further than Lua writes numbers: as millionths a cost of a hundred million.
@@ -70,6 +72,11 @@ SETTINGS: tuple[Setting, ...] = (
         "so often a minute one sender may have its turn at one target within a chain of messages that answer one another; 0: no bound",
     ),
     Setting("max_same_content", 8, "so often the same content may come again within such a chain; 0: no bound"),
+    Setting(
+        "capacity_down_ms",
+        300_000,
+        "fewer instances of a capability are wanted only when fewer would have done for so long",
+    ),
     Setting("max_schemas", MAX_SCHEMAS, "so many JSON Schemas are stored (docs/schemas.md)"),
     Setting("require_token", 0, "1: nobody registers without a token (`reach token issue`)"),
     Setting(

@@ -90,6 +90,7 @@ TABLE: tuple[Row, ...] = (
         "routers, agents",
     ),
     Row("rate", "reach:{E}:rate:<agent_id>", ("hash",), True, "until it is full, at least a minute", "routers"),
+    Row("demand", "reach:{E}:demand", ("hash",), True, "a minute after the last write", "routers"),
     Row("secrets", "reach:{E}:secrets", ("hash",), False, "permanent", "admin"),
     Row("control", "reach:{E}:control", ("stream",), False, "entries deleted when handled", "agents"),
     Row("lock", "reach:{E}:lock:<service>", ("string",), True, "seconds", "routers"),
@@ -225,6 +226,9 @@ class KeySpace:
 
     def rate(self, agent_id: str) -> str:
         return f"{self._env_tag}rate:{agent_id}"
+
+    def demand(self) -> str:
+        return f"{self._env_tag}demand"
 
     def lock(self, service: str) -> str:
         return f"{self._env_tag}lock:{service}"

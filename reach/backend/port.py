@@ -8,6 +8,7 @@ hostile key); a step that raises has changed nothing, or its outcome is unknown 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
+from reach.backend.demand_port import DemandPort
 from reach.backend.hinting import Hint
 from reach.backend.registry_port import RegistryPort
 from reach.backend.schema_port import SchemaPort
@@ -84,7 +85,7 @@ __all__ = [
 ]
 
 
-class Backend(RegistryPort, SchemaPort, Protocol):
+class Backend(RegistryPort, SchemaPort, DemandPort, Protocol):
     """Opened by URL: `reach.backend.open_backend(url, env=...)`. Safe for many tasks of ONE event loop; a thread opens its own."""
 
     env: str

@@ -1,6 +1,6 @@
 """What a router leaves behind for those who ask later: a hop record for each thing that a verdict made true."""
 
-from typing import Unpack
+from typing import Protocol, Unpack
 
 import msgspec
 
@@ -31,11 +31,18 @@ class _Members(msgspec.Struct):
 _read = msgspec.json.Decoder(_Members).decode
 
 
+class Counting(Protocol):
+    """Whoever counts decisions."""
+
+    def routed(self, case: Case, result: RouteResult) -> None: ...
+
+
 class Trail:
     """Writes the records of one router."""
 
-    def __init__(self, hops: HopRecorder) -> None:
-        self._hops = hops
+    def __init__(self, hops: HopRecorder, counter: Counting | None = None) -> None:
+        """`counter` hears of every decision that was applied."""
+        self._hops, self._counter = hops, counter
 
     def mark(self) -> int:
         """This moment, µs, for a record that is added later."""
@@ -48,6 +55,8 @@ class Trail:
 
     def routed(self, case: Case, result: RouteResult, mark: int, decided_us: int) -> None:
         """A decision has been applied. `mark`: when it was sent off, so that nothing that follows from it seems to come first."""
+        if self._counter is not None:
+            self._counter.routed(case, result)
         if case.refused is not None and not result.known:
             self._rejected(case)
         elif isinstance(case.decision, Send):

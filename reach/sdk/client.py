@@ -17,6 +17,7 @@ from reach.errors import ConfigError
 from reach.log import event_log
 from reach.registry.accepting import Accepts, accepted_by
 from reach.registry.call_rules import Rules
+from reach.registry.capacity import Capacity, read_capacity
 from reach.registry.routes import Routes
 from reach.registry.schemas import Schemas
 from reach.routing.explain import Explanation
@@ -303,6 +304,14 @@ class Reach(Sending):
     def routes(self) -> Routes:
         """The policies of this env: list, set, remove, and explain where an envelope would go."""
         return Routes(self.backend, self._place.rng)
+
+    async def capacity(self) -> list[Capacity]:
+        """How many instances each capability wants, over all routers; those that nothing is asked of are not told.
+
+        Raises:
+            BackendError: It cannot be read.
+        """
+        return (await read_capacity(self.backend))[0]
 
     @property
     def rules(self) -> Rules:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from reach.backend.port import Backend
 from reach.clock import Clock
+from reach.delivery.demand import DemandCounter, DemandService
 from reach.delivery.due import DueService
 from reach.delivery.judge import Judge
 from reach.delivery.rates import Rates
@@ -49,7 +50,8 @@ def router_services(
     index = CapabilityIndex(Complaints().hear, model)
     semantics = Semantics(index, model)
     watcher = Watcher(backend, index, clock=clock)
-    trail = Trail(hops)
+    counter = DemandCounter(index)
+    trail = Trail(hops, counter)
     judge = Judge(
         Chooser(index=index, rng=rng, memory=Memory()),
         env=backend.env,
@@ -97,4 +99,5 @@ def router_services(
         Reaper(backend, worker_id, clock=clock),
         opener,
         CircuitTeller(backend, partitions),
+        DemandService(backend, counter, index, hops, worker_id, now_ms=watcher.now_ms, clock=clock),
     ]

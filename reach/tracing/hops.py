@@ -31,6 +31,7 @@ Point = Literal[
     "message.expired",
     "message.dead",
     "message.cancelled",
+    "capacity.wanted",
     "gap",
 ]
 
@@ -283,6 +284,19 @@ class HopRecorder:
                 attempt=0,
                 node=self._node,
                 worker=self._worker,
+                counts=told["counts"],
+            )
+        if point == "capacity.wanted":  # the same
+            return HopRecord(
+                at_us=at_us,
+                point=point,
+                msg_id="",
+                leg=0,
+                attempt=0,
+                sampled=False,
+                node=self._node,
+                worker=self._worker,
+                pattern=told["pattern"],
                 counts=told["counts"],
             )
         trace = trace_of(msg_id, traceparent)

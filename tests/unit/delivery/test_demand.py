@@ -1,0 +1,141 @@
+"""What routers count of what is asked, and what one of them makes of it for all."""
+
+import json
+
+import pytest
+
+from reach.backend.memory_backend import MemoryBackend, Store
+from reach.backend.steps import RouteResult, Send, WorkEntry
+from reach.delivery.demand import PACE_MS, STALE_MS, DemandCounter, DemandService, demand_of
+from reach.delivery.judge import Case
+from reach.envelope.codec import decode
+from reach.envelope.registration import Beat
+from reach.registry.capacity import Capacity, read_capacity
+from reach.routing.index import CapabilityIndex
+from reach.routing.steps import Choice, Delay, Deliver, Step, Why
+from reach.testing import ManualClock
+from reach.tracing.hops import HopRecorder
+from reach.tracing.time_base import TimeBase
+from tests.contract.drive import head_of, new_id
+from tests.unit.routing.seen import NOW, add
+
+DONE = RouteResult("done")
+
+
+class Bench:
+    """Two routers on one store and one clock."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.index = CapabilityIndex()
+        self.backend = MemoryBackend(store=Store(self.clock))
+        self.counters = [DemandCounter(self.index) for _ in range(2)]
+        hops = HopRecorder(
+            self.backend.record, TimeBase(fallback_us=lambda: 0), worker="w1", ask_ms=self.backend.now_ms
+        )
+        self.services = [
+            DemandService(
+                self.backend,
+                counter,
+                self.index,
+                hops,
+                f"w{number}",
+                now_ms=self.clock.wall_ms,
+                clock=self.clock,
+            )
+            for number, counter in enumerate(self.counters)
+        ]
+
+    async def round(self, *numbers: int) -> dict[str, Capacity]:
+        self.clock.advance(PACE_MS)
+        for number in numbers or (0, 1):
+            await self.services[number].run_once()
+        return {one.capability: one for one in (await read_capacity(self.backend))[0]}
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
+
+
+def case(pattern: str, *steps: Step, why: Why | None = None) -> Case:
+    fields = {
+        "msg_id": new_id(),
+        "type": "request",
+        "timestamp": 1,
+        "source": {"agent_id": "s"},
+        "target": {"pattern": pattern},
+    }
+    data = json.dumps(fields).encode()
+    entry = WorkEntry("ingress", 0, "stream", "1-1", {b"e": data})
+    made = Case(entry, data=data, envelope=decode(data), choice=Choice(steps, why or Why(counts={"fit": 1})))
+    made.decision = Send(entry, str(fields["msg_id"]), head_of(str(fields["msg_id"])), (), data)
+    return made
+
+
+async def test_what_two_routers_have_seen_is_added_up(bench: Bench) -> None:
+    for counter, count in zip(bench.counters, (10, 30), strict=True):
+        for _ in range(count):
+            counter.routed(case("capability:work", Deliver("a")), DONE)
+    await bench.round(1, 0)  # w1 reckons, before w0 has told anything
+    await bench.services[1].run_once()
+    (work,), at_ms = await read_capacity(bench.backend)
+    assert (work.arrivals_per_s, at_ms) == (8.0, bench.clock.wall_ms())
+
+
+async def test_only_what_is_new_counts_once_for_each_capability(bench: Bench) -> None:
+    counter = bench.counters[0]
+    for pattern in ("capability:a+b", "agent_id:x", "group:g", "capability:c.*"):
+        counter.routed(case(pattern, Deliver("a")), DONE)
+    counter.routed(case("capability:a", Deliver("a")), RouteResult("done", known="duplicate"))
+    counter.routed(case("capability:d", Deliver("a"), Deliver("b")), DONE)  # a broadcast
+    arrivals, _ = counter.taken()
+    assert arrivals == {"a": 1, "b": 1, "d": 2}
+
+
+async def test_what_waits_counts_for_as_long_as_it_waits(bench: Bench) -> None:
+    for _ in range(5):
+        bench.counters[0].routed(case("capability:rare", Delay(1_000), why=Why(counts={"fit": 0})), DONE)
+    bench.counters[0].routed(case("capability:rare", Delay(60_000), why=Why()), DONE)  # it has a moment of its own
+    assert (await bench.round(0))["rare"].waiting == 1.0
+
+
+async def test_a_router_that_is_gone_counts_no_more_and_leaves_nothing(bench: Bench) -> None:
+    bench.counters[1].routed(case("capability:work", Deliver("a")), DONE)
+    await bench.round(0, 1)
+    assert "work" in await bench.round(0)
+    for _ in range(STALE_MS // PACE_MS):
+        await bench.round(0)
+    found = await bench.round(0)
+    assert set(await bench.backend.read_demand()) == {"w0", ":wanted"}
+    assert found["work"].arrivals_per_s == 0
+    assert found["work"].wanted == 1  # for five minutes more
+
+
+async def test_another_router_goes_on_where_the_first_has_died(bench: Bench) -> None:
+    bench.counters[0].routed(case("capability:work", Deliver("a")), DONE)
+    await bench.round(0, 1)
+    for _ in range(3):
+        bench.counters[1].routed(case("capability:other", Deliver("a")), DONE)
+        await bench.round(1)
+    found = await bench.round(1)
+    assert found["work"].wanted == 1
+    assert found["other"].wanted == 1
+
+
+async def test_made_up_capabilities_do_not_fill_the_memory(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("reach.delivery.demand.MAX_CAPABILITIES", 3)
+    for number in range(9):
+        bench.counters[0].routed(case(f"capability:c{number}", Deliver("a")), DONE)
+    assert set(await bench.round(0)) == {"c0", "c1", "c2"}
+
+
+def test_what_lies_with_an_agent_of_several_is_theirs_as_they_come() -> None:
+    index = CapabilityIndex()
+    add(index, "a", "x", "y", concurrency=4, beat=Beat(load=50.0, avg_response_ms=2_000.0))
+    offering = [index.agents["a"]]
+    x = demand_of("x", offering, {"a": 8}, {"x": 3.0, "y": 1.0}, 0.0, NOW)
+    y = demand_of("y", offering, {"a": 8}, {"x": 3.0, "y": 1.0}, 0.0, NOW)
+    assert (x.backlog, y.backlog, x.inflight, y.inflight) == (6, 2, 1.5, 0.5)
+    assert (x.slots, x.instances, x.mean_s) == (4, 1, 2.0)
+    assert demand_of("x", offering, {"a": 8}, {}, 0.0, NOW).backlog == 4
