@@ -189,6 +189,8 @@ talks = (
     ),
     built("meet", often("s1", "s2"), often("c0", "c1"), two_agents),
     built("met", often("s1", "s2"), often("c0", "c1")),
+    built("tell_demand", often("w1", ":wanted"), st.sampled_from((b"1", b"{}")), st.sampled_from(((), ("w1", "w2")))),
+    built("ask_demand"),
     built(
         "spend",
         often("c1", "c2"),

@@ -114,6 +114,13 @@ class WholeWalker(Walker):
     async def met(self, source: str, conversation: str) -> None:
         await self.backend.met([(source, conversation)])
 
+    async def tell_demand(self, name: str, told: bytes, forget: Sequence[str]) -> None:
+        await self.backend.tell_demand(name, told, forget)
+
+    async def ask_demand(self) -> None:
+        await self.backend.read_demand()
+        await self.backend.lying(["a1", "a2", "nobody"])
+
     # ---------------------------------------------------------------- records
 
     async def record(self, batch: bytes) -> None:

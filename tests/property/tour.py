@@ -79,6 +79,8 @@ TOUR: tuple[Move, ...] = (
     move("converse", "c1", (0, 1, 2, 3, 15, 6), 1, 1),
     move("meet", "s1", "c0", "a1"),
     move("met", "s1", "c0"),
+    move("tell_demand", "w1", b"1", ("w2",)),
+    move("ask_demand"),
     move("spend", "c1", "m1:0:1:1", 400_000, 7),
     move("record", b"[]"),
     move("read_records"),

@@ -17,13 +17,13 @@ class DemandSide(RegistrySide):
 
     async def tell_demand(self, name: str, told: bytes, forget: Sequence[str] = ()) -> None:
         key = self._keys.demand()
-        await self._healing(key, "hash", "HSET", key, name, told)
-        commands: list[Sequence[str | int]] = [("PEXPIRE", key, DEMAND_TTL_MS)]
+        commands: list[Sequence[str | int | bytes]] = [("HSET", key, name, told), ("PEXPIRE", key, DEMAND_TTL_MS)]
         if forget:
             commands.append(("HDEL", key, *forget))
         for reply in await self._link.batch(commands):
             if isinstance(reply, BackendError):
-                raise reply
+                await self._heal_key(reply, key, "hash")  # the next one is told in a few seconds
+                return
 
     async def read_demand(self) -> dict[str, bytes]:
         key = self._keys.demand()
