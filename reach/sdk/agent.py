@@ -59,7 +59,7 @@ class Agent:
         max_process: How long a run may take between two signs of life, seconds or timedelta. One that takes longer is cancelled
             (`timeout.processing`, retried); where it is more than 15 s, it raises the default timeouts of callers.
         weight: Its share where agents are drawn by weight.
-        tier: For tiered routing. This version stores it and acts on it no more than on cost.
+        tier: For the strategy `tiered`, and for senders that need one.
         cost: Of one message, in the unit of your choice.
         rate_limit: How many messages it takes in a minute, over all its processes: a number, or `{"messages": ..., "tokens": ...}` with one
             of them or both, where a message costs the `needs["context_tokens"]` that its sender gives. So many at once, after a quiet

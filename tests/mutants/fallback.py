@@ -36,7 +36,7 @@ MUTANTS = (
         "routing/fallback",
         "if text is None or text in seen:",
         "if text is None:",
-        _TESTS + "test_a_circle_is_gone_round_once",
+        _TESTS + "test_its_own_pattern_is_no_fallback_of_its_own",
     ),
     python(
         "fallback, no chain",

@@ -67,6 +67,14 @@ def test_a_circle_is_gone_round_once(index: CapabilityIndex) -> None:
     assert step(decided(index)) == Delay(200)
 
 
+def test_its_own_pattern_is_no_fallback_of_its_own(index: CapabilityIndex) -> None:
+    index.apply("route", "capability:b", b'{"fallback":"capability:a"}')
+    index.apply("gone", "b1", b"")
+    index.beat("a1", "a1.1", NOW + 25_000, b'{"state":"ready"}')
+    retried = leg(LegState.RETURNED, agent="a1", core="{}", code="handler.retry", handed=True)
+    assert step(decide(message("capability:a"), retried, chooser(index), NOW + 25_000)) == Deliver("a1")
+
+
 def test_what_ends_for_want_of_anybody_tells_of_both(index: CapabilityIndex) -> None:
     silence(index, "a1", "b1", "c1")
     end = finish(decided(index, at_ms=14_900, total_at_ms=NOW + 15_000))
