@@ -145,7 +145,7 @@ async def test_who_has_too_little_context_left_does_not_get_it() -> None:
         call = asyncio.create_task(bus.request("think", needs={"context_tokens": 2_000}, timeout=2))
         await bus.advance(2.5)
         receipt = await call
-        assert receipt.code == "route.no_candidate"
+        assert receipt.code == "context.exceeded"
         assert receipt.details["reasons"][0]["reason"] == "has 1000 tokens of context left, 2000 are needed"
         call = asyncio.create_task(bus.request("think", needs={"context_tokens": 1_000}))
         await bus.advance(0.5)
