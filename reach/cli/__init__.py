@@ -24,6 +24,7 @@ from reach.cli import (
     schemas,
     scripts,
     token,
+    tracing,
     types,
     version,
 )
@@ -50,6 +51,7 @@ for command in (
     agents.agents,
     capacity.capacity,
     events.events,
+    tracing.trace,
     dead.dead,
     routes.routes,
     accepting.accepts,

@@ -9,7 +9,7 @@ import msgspec
 
 from reach.errors import ConfigError
 from reach.events.days import Days, day_of
-from reach.events.store import Event, Query, StoreUnavailable, event_of
+from reach.events.store import Event, Query, StoreUnavailable, event_of, fits
 
 _Line = tuple[int, str, bytes]
 
@@ -63,7 +63,7 @@ class JsonLines:
             found: dict[str, _Line] = {}
             for day in reversed(self._days.there(query.since_us, query.until_us)):
                 for event in _events_in(self._days.path(day).read_bytes()):
-                    if _fits(event, query):
+                    if fits(event, query):
                         found.setdefault(event.key, (event.at_us, event.key, event.body))
                 if len(found) >= query.max_found:
                     break
@@ -114,11 +114,3 @@ def _events_in(data: bytes) -> Iterator[Event]:
         event = event_of(written.key, bytes(written.event))
         if event is not None:
             yield event
-
-
-def _fits(event: Event, query: Query) -> bool:
-    return (
-        query.since_us <= event.at_us < query.until_us
-        and all(event.fields.get(name) in wanted for name, wanted in query.fields.items())
-        and query.text.lower() in event.body.decode("utf-8", "replace").lower()
-    )

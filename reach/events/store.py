@@ -121,3 +121,12 @@ def event_of(key: str, body: bytes) -> Event | None:
         at_us = 0
     fields = {name: value for name in FIELDS if isinstance(value := told.get(name), str) and value}
     return Event(key, at_us, body, fields)
+
+
+def fits(event: Event, query: Query) -> bool:
+    """Whether an event is one of those that are looked for."""
+    return (
+        query.since_us <= event.at_us < query.until_us
+        and all(event.fields.get(name) in wanted for name, wanted in query.fields.items())
+        and (not query.text or query.text.lower() in event.body.decode("utf-8", "replace").lower())
+    )

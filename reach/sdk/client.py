@@ -14,6 +14,7 @@ from reach.envelope.message import Scope, Source
 from reach.envelope.receipt import Notice
 from reach.envelope.rules import sender_of
 from reach.errors import ConfigError
+from reach.events.asking import Events
 from reach.log import event_log
 from reach.registry.accepting import Accepts, accepted_by
 from reach.registry.call_rules import Rules
@@ -299,6 +300,11 @@ class Reach(Sending):
     def dead_letters(self) -> DeadLetters:
         """What reach has given up in this env: list, find, requeue, purge."""
         return DeadLetters(self.backend)
+
+    @property
+    def events(self) -> Events:
+        """The hop records of this env: find, trace. `with_store("sqlite:<folder>")` also asks what an archiver has kept."""
+        return Events(self.backend)
 
     @property
     def routes(self) -> Routes:

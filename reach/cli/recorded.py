@@ -1,0 +1,55 @@
+"""What the commands share that ask for hop records: where they are kept, and how one is printed."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import click
+
+from reach.cli import edge
+from reach.cli.picture import moment
+from reach.events.asking import Events, moment_of
+from reach.events.opening import open_store
+
+
+def with_store(command: edge.Command) -> edge.Command:
+    """The option that names an event store."""
+    return click.option(
+        "--event-store",
+        "store",
+        metavar="URL",
+        envvar="REACH_EVENT_STORE",
+        show_envvar=True,
+        help="What an archiver fills, sqlite:<folder> or jsonl:<folder>; without it there is only what Redis keeps, of a day.",
+    )(command)
+
+
+@asynccontextmanager
+async def asking(url: str, env: str, store: str | None) -> AsyncIterator[Events]:
+    """Questions to an env and its store, inside."""
+    kept = open_store(store) if store else None
+    try:
+        async with edge.opened(url, env) as backend:
+            yield Events(backend, kept)
+    finally:
+        if kept is not None:
+            await kept.close()
+
+
+def nothing_of(name: str, env: str, store: str | None) -> int:
+    """Say that nothing is recorded."""
+    where = (
+        f"in env {env} and {store}"
+        if store
+        else f"in env {env}, which keeps a day; --event-store names what keeps more"
+    )
+    edge.say(f"reach: no records of {name} {where}")
+    return edge.FAILED
+
+
+def line_of(record: dict[str, Any]) -> str:
+    """A record on one line."""
+    who = [str(record[name]) for name in ("agent", "chosen", "via", "code") if record.get(name)]
+    leg = record.get("leg", 0)
+    line = f"{moment(moment_of(record))}  {record.get('msg_id', ''):36}  {leg}  {record.get('point', ''):18}  {' '.join(who)}"
+    return line.rstrip().replace("\n", "\\n")

@@ -1,0 +1,79 @@
+"""Reads hop records where Redis keeps them: beside whoever else reads them, and without holding up anybody."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from typing import Protocol
+
+import msgspec
+
+from reach.events.store import Event, event_of
+
+PAGE = 100
+MAX_BATCHES = 100_000  # of one partition; more are never kept
+POLL_S = 0.2
+#: A record may say a moment that lies so much behind that of its entry: two clocks were compared.
+EARLY_MS = 1_000
+
+Batches = list[tuple[str, bytes]]
+
+
+class Recorded(Protocol):
+    """The part of a backend that this needs."""
+
+    partitions: int
+
+    async def now_ms(self) -> int: ...
+
+    async def read_events(self, partition: int, cursor: str, block_ms: int, max_entries: int = 100) -> Batches: ...
+
+
+async def batches_since(source: Recorded, since_us: int = 0) -> AsyncIterator[tuple[int, str, bytes]]:
+    """All that is kept and may hold records since then: partition, entry, batch; those of one partition in order.
+
+    Raises:
+        BackendError: They cannot be read.
+    """
+    for partition in range(source.partitions):
+        cursor = _cursor(since_us)
+        for _ in range(MAX_BATCHES // PAGE):
+            page = await source.read_events(partition, cursor, 1, PAGE)
+            for entry_id, batch in page:
+                yield partition, entry_id, batch
+            if len(page) < PAGE:  # what is written meanwhile is for whoever follows
+                break
+            cursor = page[-1][0]
+
+
+async def batches_from(source: Recorded, since_us: int) -> AsyncIterator[list[tuple[int, str, bytes]]]:
+    """As they come, for ever: each time those that have come since, which may be none.
+
+    Raises:
+        BackendError: They cannot be read now; whoever wants to go on begins anew.
+    """
+    cursors = dict.fromkeys(range(source.partitions), _cursor(since_us))
+    while True:
+        found: list[tuple[int, str, bytes]] = []
+        for partition, cursor in cursors.items():
+            page = await source.read_events(partition, cursor, 1, PAGE)
+            if page:
+                cursors[partition] = page[-1][0]
+            found += [(partition, entry_id, batch) for entry_id, batch in page]
+        yield found
+        if not found:
+            await asyncio.sleep(POLL_S)
+
+
+def events_in(partition: int, entry_id: str, batch: bytes) -> Iterator[Event]:
+    """The records of a batch. What is none was written by nobody who knows what a record is, and is left out."""
+    try:
+        raws = msgspec.json.decode(batch, type=list[msgspec.Raw])
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return
+    for number, raw in enumerate(raws):
+        event = event_of(f"{partition}/{entry_id}/{number}", bytes(raw))
+        if event is not None:
+            yield event
+
+
+def _cursor(since_us: int) -> str:
+    return f"{max(since_us // 1000 - EARLY_MS, 0)}-0"

@@ -1,0 +1,343 @@
+"""A conversation as a tree: its messages, who ran them and how long, and what else happened to them. Made of hop records alone. Pure."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+Record = Mapping[str, Any]
+
+#: Points that end a leg, as far as nothing follows.
+ENDS: Final = frozenset(
+    {"agent.completed", "message.rejected", "route.failed", "message.expired", "message.dead", "message.cancelled"}
+)
+_SENT: Final = frozenset({"route.sent", "message.moved"})
+_RUN: Final = frozenset({"agent.received", "agent.responding", "agent.completed"})
+_ORDER: Final = (
+    "message.received",
+    "route.matched",
+    "route.sent",
+    "message.moved",
+    "agent.received",
+    "agent.responding",
+    "agent.completed",
+    "message.retried",
+    "message.delivered",
+)
+MAX_DEPTH = 64
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """One attempt of one leg. Moments are Unix us by the clock of Redis; None: nobody has recorded it.
+
+    Attributes:
+        attempt: Its number, from 1.
+        agent, instance, host: Who had it: the agent, its process, the machine.
+        sent_at_us: When it lay in the agent's inbox; `moved`: it had lain in another one before.
+        began_at_us, ended_at_us: When its handler began and was through.
+        wait_us, run_us: How long it lay there, and ran.
+        code: What came of it; "" = nothing yet.
+    """
+
+    leg: int
+    attempt: int
+    agent: str = ""
+    instance: str = ""
+    host: str = ""
+    moved: bool = False
+    sent_at_us: int | None = None
+    began_at_us: int | None = None
+    ended_at_us: int | None = None
+    wait_us: int | None = None
+    run_us: int | None = None
+    code: str = ""
+
+
+class Mark(msgspec.Struct, frozen=True, kw_only=True):
+    """Whatever else happened: a choice, a retry, a rejection, a cancel, the delivery of the answer."""
+
+    at_us: int
+    point: str
+    leg: int = 0
+    attempt: int = 0
+    agent: str = ""
+    code: str = ""
+    strategy: str = ""
+    chosen: str = ""
+    via: str = ""
+    counts: dict[str, int] = {}
+
+
+class Message(msgspec.Struct, frozen=True, kw_only=True):
+    """One message.
+
+    Attributes:
+        in_reply_to: The message in whose handling it was sent; "" = none of these.
+        in_run: Which of its runs sent it, from 0; None: nobody has recorded it.
+        source: Who has sent it, where that is recorded.
+        code: How it ended; of several legs how many ended how; "" = it has not, or nobody has recorded it.
+        open: Some leg has not ended.
+        began_at_us, ended_at_us: Its first and last record.
+        children: The messages that its handlers have sent, in order.
+    """
+
+    msg_id: str
+    correlation_id: str = ""
+    in_reply_to: str = ""
+    in_run: int | None = None
+    source: str = ""
+    type: str = ""
+    schema: str = ""
+    pattern: str = ""
+    code: str = ""
+    open: bool = True
+    began_at_us: int
+    ended_at_us: int
+    runs: tuple[Run, ...] = ()
+    marks: tuple[Mark, ...] = ()
+    children: tuple["Message", ...] = ()
+
+
+class Trace(msgspec.Struct, frozen=True, kw_only=True):
+    """A conversation, or a message with the conversation that it belongs to.
+
+    Attributes:
+        name: What was asked for.
+        conversations: The correlation ids.
+        messages: Those that answer no other, each with its children.
+        count: How many messages there are in all.
+        records: Of how many records this is made; `cut`: there are more, and the oldest were left out.
+        missing: How many records (of anything) were lost meanwhile, as far as it is known.
+    """
+
+    name: str
+    conversations: tuple[str, ...] = ()
+    messages: tuple[Message, ...] = ()
+    count: int = 0
+    began_at_us: int = 0
+    ended_at_us: int = 0
+    records: int = 0
+    cut: bool = False
+    missing: int = 0
+
+    def walk(self) -> list[Message]:
+        """All messages, each before its children."""
+        found: list[Message] = []
+        left = list(reversed(self.messages))
+        while left:
+            found.append(left.pop())
+            left += reversed(found[-1].children)
+        return found
+
+
+def trace_of(name: str, records: Iterable[Record], *, cut: bool = False) -> Trace:
+    """The tree that these records tell of; those of gaps among them are counted."""
+    by_id: dict[str, list[Record]] = {}
+    spans: dict[str, Record] = {}
+    missing = count = 0
+    for record in sorted(records, key=_when):
+        if record.get("point") == "gap":
+            missing += sum(number for number in _dict(record, "counts").values() if type(number) is int)
+        elif _text(record, "msg_id"):
+            count += 1
+            by_id.setdefault(_text(record, "msg_id"), []).append(record)
+            if record.get("point") == "agent.received":
+                spans[_text(record, "span_id")] = record
+    parents = {msg_id: _parent(msg_id, own, by_id, spans) for msg_id, own in by_id.items()}
+    below: dict[str, list[str]] = {}
+    for msg_id in by_id:
+        below.setdefault(parents[msg_id][0] if not _in_circle(msg_id, parents) else "", []).append(msg_id)
+    roots = tuple(_message(msg_id, by_id, parents, below) for msg_id in below.get("", ()))
+    moments = [_at(record) for own in by_id.values() for record in own]
+    return Trace(
+        name=name,
+        conversations=tuple(sorted({_text(one, "correlation_id") for own in by_id.values() for one in own} - {""})),
+        messages=roots,
+        count=len(by_id),
+        began_at_us=min(moments, default=0),
+        ended_at_us=max(moments, default=0),
+        records=count,
+        cut=cut,
+        missing=missing,
+    )
+
+
+def _message(
+    msg_id: str,
+    by_id: Mapping[str, list[Record]],
+    parents: Mapping[str, "_Parent"],
+    below: Mapping[str, list[str]],
+) -> Message:
+    own = by_id[msg_id]
+    first = next((one for one in own if one.get("point") in {"message.received", "message.rejected"}), own[0])
+    code, is_open = _end(own)
+    runs = _runs(own)
+    children = [_message(child, by_id, parents, below) for child in below.get(msg_id, ())]
+    children = [
+        msgspec.structs.replace(child, in_run=_in_run(runs, child, parents[child.msg_id][1])) for child in children
+    ]
+    return Message(
+        msg_id=msg_id,
+        correlation_id=next(filter(None, (_text(one, "correlation_id") for one in own)), ""),
+        in_reply_to=parents[msg_id][0],
+        source=_text(_dict(_dict(first, "envelope"), "source"), "agent_id"),
+        type=next(filter(None, (_text(one, "type") for one in own)), ""),
+        schema=next(filter(None, (_text(one, "schema") for one in own)), ""),
+        pattern=next(filter(None, (_text(one, "pattern") for one in own)), ""),
+        code=code,
+        open=is_open,
+        began_at_us=_at(own[0]),
+        ended_at_us=_at(own[-1]),
+        runs=runs,
+        marks=tuple(_mark(one) for one in own if one.get("point") not in _SENT | _RUN | {"message.received"}),
+        children=tuple(children),
+    )
+
+
+def _runs(own: Sequence[Record]) -> tuple[Run, ...]:
+    """The runs, in order of their beginning. A free one, such as after a wait, has the number of the one before it."""
+    found: list[tuple[tuple[int, int], dict[str, Record]]] = []
+    for record in own:
+        point, key = _text(record, "point"), (_int(record, "leg"), _int(record, "attempt"))
+        if point not in _SENT | _RUN:
+            continue
+        slot = "sent" if point in _SENT else point
+        same = [parts for number, parts in found if number == key and slot not in parts]
+        if slot == "agent.received":
+            same = [parts for parts in same if "agent.completed" not in parts]
+        if slot in {"agent.responding", "agent.completed"}:  # two may hold it, where one of them was thought lost
+            own_run = [parts for parts in same if _holder(parts) == _text(record, "instance")]
+            same = own_run or same
+        if same:
+            same[-1][slot] = record
+        else:
+            found.append((key, {slot: record}))
+    return tuple(_run(*key, parts) for key, parts in found)
+
+
+def _holder(parts: Mapping[str, Record]) -> str:
+    return _text(parts["agent.received"], "instance") if "agent.received" in parts else ""
+
+
+def _run(leg: int, attempt: int, parts: Mapping[str, Record]) -> Run:
+    sent, began, ended = (parts.get(slot) for slot in ("sent", "agent.received", "agent.completed"))
+    sent_at, began_at, ended_at = (_at(one) if one is not None else None for one in (sent, began, ended))
+    who = [one for one in (ended, began, sent) if one is not None]
+    return Run(
+        leg=leg,
+        attempt=attempt,
+        agent=next(filter(None, (_text(one, "agent") for one in who)), ""),
+        instance=next(filter(None, (_text(one, "instance") for one in who)), ""),
+        host=_text(began, "node") if began is not None else "",  # who records the end may be a router elsewhere
+        moved=sent is not None and sent.get("point") == "message.moved",
+        sent_at_us=sent_at,
+        began_at_us=began_at,
+        ended_at_us=ended_at,
+        wait_us=max(began_at - sent_at, 0) if began_at is not None and sent_at is not None else None,
+        run_us=max(ended_at - began_at, 0) if ended_at is not None and began_at is not None else None,
+        code=_text(ended, "code") if ended is not None else "",
+    )
+
+
+def _mark(record: Record) -> Mark:
+    counts = {name: number for name, number in _dict(record, "counts").items() if type(number) is int}
+    texts = {name: _text(record, name) for name in ("point", "agent", "code", "strategy", "chosen")}
+    via = _text(record, "fallback") or _text(record, "via")
+    return Mark(
+        at_us=_at(record), leg=_int(record, "leg"), attempt=_int(record, "attempt"), via=via, counts=counts, **texts
+    )
+
+
+def _end(own: Sequence[Record]) -> tuple[str, bool]:
+    """How it ended, and whether a leg of it has not."""
+    last: dict[int, Record] = {}
+    legs: set[int] = set()
+    for record in own:
+        point, leg = record.get("point"), _int(record, "leg")
+        if point in _SENT:
+            legs.add(leg)
+        if point == "message.delivered":
+            last[leg] = {**record, "is_final": True}
+        elif point not in {"message.received", "route.matched"} and not last.get(leg, {}).get("is_final"):
+            last[leg] = record
+    ended = {leg: one for leg, one in last.items() if one.get("is_final") or one.get("point") in ENDS}
+    codes = Counter(_text(one, "code") or "?" for _, one in sorted(ended.items()))
+    is_open = bool(legs - ended.keys()) or not ended
+    if len(ended) == 1:
+        return next(iter(codes)), is_open
+    return ", ".join(f"{number} {code}" for code, number in codes.items()), is_open
+
+
+_Parent = tuple[str, tuple[int, int] | str]
+"""The message above, and which of its runs: leg and attempt, or the agent, "" = any."""
+
+
+def _parent(
+    msg_id: str, own: Sequence[Record], by_id: Mapping[str, list[Record]], spans: Mapping[str, Record]
+) -> _Parent:
+    """The message in whose handling it was sent: by its span, by what its envelope answers, by its last hop."""
+    first = next((one for one in own if one.get("point") in {"message.received", "message.rejected"}), None)
+    if first is None:
+        return "", ""
+    over = spans.get(_text(first, "parent_span_id"))
+    if over is not None and over.get("msg_id") != msg_id:
+        return _text(over, "msg_id"), (_int(over, "leg"), _int(over, "attempt"))
+    envelope = _dict(first, "envelope")
+    hops = _dict(envelope, "traces").get("previous_hops")
+    agent = hops[-1] if isinstance(hops, list) and hops and isinstance(hops[-1], str) else ""
+    answered = _text(envelope, "in_reply_to")
+    if answered in by_id and answered != msg_id:
+        return answered, agent
+    if agent:
+        for other, records in by_id.items():
+            began = [one for one in records if one.get("point") == "agent.received" and one.get("agent") == agent]
+            if other != msg_id and began and _at(began[0]) <= _at(first):
+                return other, agent
+    return "", ""
+
+
+def _in_run(runs: Sequence[Run], child: Message, by: tuple[int, int] | str) -> int | None:
+    """The last run that had begun by then, of those that may have sent it."""
+    found = None
+    for number, run in enumerate(runs):
+        is_it = by in {"", run.agent} if isinstance(by, str) else by == (run.leg, run.attempt)
+        if is_it and run.began_at_us is not None and run.began_at_us <= child.began_at_us:
+            found = number
+    return found
+
+
+def _in_circle(msg_id: str, parents: Mapping[str, _Parent]) -> bool:
+    """Whether it hangs below itself, or so deep that nobody could read it."""
+    at = msg_id
+    for _ in range(MAX_DEPTH):
+        at = parents[at][0] if at in parents else ""
+        if not at:
+            return False
+        if at == msg_id:
+            return True
+    return True
+
+
+def _when(record: Record) -> tuple[int, int]:
+    point = _text(record, "point")
+    return _at(record), _ORDER.index(point) if point in _ORDER else len(_ORDER)
+
+
+def _at(record: Record) -> int:
+    return _int(record, "at_us")
+
+
+def _int(record: Record, name: str) -> int:
+    value = record.get(name)
+    return value if type(value) is int else 0
+
+
+def _text(record: Record, name: str) -> str:
+    value = record.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def _dict(record: Record, name: str) -> dict[str, Any]:
+    value = record.get(name)
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,36 @@
+"""What the command line tells of messages that have passed: from Redis, and from an event store."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from reach.testing import wait_until
+from tests.e2e.test_cli import call, place
+
+__all__ = ["place"]
+
+pytestmark = pytest.mark.processes
+
+
+async def test_trace_draws_the_conversation_of_a_message(place: str, tmp_path: Path) -> None:
+    done = await call(place, "request", "refund", "1", "-o", "json", "--correlation-id", "case 7")
+    msg_id = json.loads(done.stdout)["msg_id"]
+
+    async def whole() -> bool:
+        told = json.loads((await call(place, "trace", msg_id, "--json")).stdout or b"{}")
+        return len(told.get("messages", [])) == 1 and told["records"] == 7
+
+    await wait_until(whole, 20)
+    done = await call(place, "trace", "case 7", "--event-store", f"sqlite:{tmp_path}")
+    assert done.returncode == 0, done.stderr
+    head, message, *rest = done.stdout.decode().splitlines()
+    assert head.startswith("conversation case 7: 1 message, 1 run, ")
+    assert f"capability:refund  {msg_id}" in message
+    assert ": ok, " in message
+    assert len(rest) == 3
+    assert "run 1 refund-1/" in "\n".join(rest)
+    done = await call(place, "trace", "nobody")
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert b"no records of nobody" in done.stderr
+    assert (await call(place, "trace", "x", "--event-store", "ftp:x")).returncode == 78
