@@ -50,6 +50,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     semantic: str
     event_store: str
     event_days: int
+    trace_share: float | None
+    trace_slow_ms: int
 
 
 class Setting(NamedTuple):
@@ -99,9 +101,12 @@ def load(environ: Mapping[str, str], options: Mapping[str, object] | None = None
 
 def otlp_wanted(environ: Mapping[str, str]) -> bool:
     """Whether the environment names a place for spans."""
-    if environ.get("OTEL_SDK_DISABLED", "").lower() == "true":
+    exporter = environ.get("OTEL_TRACES_EXPORTER", "")
+    if environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true" or exporter == "none":
         return False
-    return bool(environ.get("OTEL_EXPORTER_OTLP_ENDPOINT") or environ.get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"))
+    return bool(
+        exporter or environ.get("OTEL_EXPORTER_OTLP_ENDPOINT") or environ.get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+    )
 
 
 def of_this_process(options: Mapping[str, object] | None = None) -> Settings:
@@ -198,6 +203,14 @@ def _seconds(text: str) -> int:
     return round(float(text) * 1000)
 
 
+def _share(text: str) -> float | None:
+    if not text:
+        return None
+    if not re.fullmatch(r"[01]|0?\.[0-9]{1,9}|1\.0+", text):
+        raise ValueError("is no share from 0 to 1, such as 0.05")
+    return float(text)
+
+
 def _partitions(text: str) -> tuple[int, ...] | None:
     if text == "all":
         return None
@@ -271,4 +284,14 @@ TABLE: Final[tuple[Setting, ...]] = (
         "Where an archiver keeps hop records: `sqlite:<folder>` or `jsonl:<folder>`; nowhere where absent.",
     ),
     Setting("event_days", "event-days", "30", _whole(1, 36_500), "For how many days they are kept there."),
+    Setting(
+        "trace_share",
+        "trace-share",
+        "",
+        _share,
+        "The share of traces that is exported beside all that failed, were retried or slow; absent: 1 in env dev, else 0.1.",
+    ),
+    Setting(
+        "trace_slow_ms", "trace-slow-ms", "10000", _whole(1, 3_600_000), "From how many ms on a conversation is slow."
+    ),
 )

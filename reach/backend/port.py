@@ -318,11 +318,12 @@ class Backend(RegistryPort, SchemaPort, DemandPort, Protocol):
     ) -> list[tuple[str, bytes]]: ...
 
     async def follow_events(
-        self, partition: int, group: str, reader: str, max_batches: int = 100, idle_ms: int = 30_000
+        self, partition: int, group: str, reader: str, max_batches: int = 100, idle_ms: int = 30_000, after: str = "0"
     ) -> Followed:
         """The next batches of a group that has them all once: what is not finished, what another left for `idle_ms`, then new ones.
 
-        Waits for nothing. The group begins with the oldest batch that there is. Again: the same batches, until they are finished.
+        Waits for nothing. The group begins with the oldest batch that there is. Again: the same batches, until they are finished. Who keeps
+        some unfinished for a while gives the last entry that it was given as `after`, and is given what lies behind it.
         """
         ...
 

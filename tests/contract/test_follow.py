@@ -1,5 +1,7 @@
 """Groups that read `events`: each batch at least once, what was trimmed unread is told, nothing is told twice after it is finished."""
 
+from typing import Any
+
 import pytest
 
 from reach.backend.steps import Followed
@@ -14,7 +16,7 @@ async def write(drive: Drive, *batches: bytes) -> None:
         await drive.backend.record(0, batch)
 
 
-async def follow(drive: Drive, reader: str = "r1", group: str = "archive", **how: int) -> Followed:
+async def follow(drive: Drive, reader: str = "r1", group: str = "archive", **how: Any) -> Followed:
     return await drive.backend.follow_events(0, group, reader, **how)
 
 
@@ -42,6 +44,16 @@ async def test_a_batch_comes_again_until_it_is_finished(drive: Drive) -> None:
     assert await follow(drive) == Followed()
     await write(drive, b"[3]")
     assert told(await follow(drive)) == [b"[3]"]
+
+
+async def test_who_keeps_some_unfinished_is_given_what_lies_behind_them(drive: Drive) -> None:
+    await write(drive, b"[1]", b"[2]", b"[3]")
+    held = await follow(drive, max_batches=2)
+    last = held.batches[-1][0]
+    assert told(await follow(drive, after=last)) == [b"[3]"]
+    assert told(await follow(drive, after=last)) == [b"[3]"]
+    await drive.backend.finish_events(0, "archive", [last])
+    assert told(await follow(drive)) == [b"[1]", b"[3]"]
 
 
 async def test_groups_do_not_take_from_each_other(drive: Drive) -> None:

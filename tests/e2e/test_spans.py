@@ -10,7 +10,7 @@ from tests.e2e.conftest import StartWorker
 from tests.e2e.plain import PlainAgent, Sender, Wire
 from tests.e2e.processes import WorkerProcess, free_port
 
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.processes, pytest.mark.leaves_work(why="the group of the spans stays, as in life")]
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 NAMES = {"process reach.inbox", "route", "send reach.agent.{agent}", "send reach.reply"}

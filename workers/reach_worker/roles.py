@@ -56,9 +56,10 @@ def make_work(backend: Backend, settings: Settings, *, worker_id: str, environ: 
         services.append(archiver)
         closers.append(archiver.close)
     if otlp_wanted(environ):
-        from reach.tracing.spans import SpanService, otlp_exporter
+        # Imported here: it loads the SDK of OpenTelemetry. All partitions, since a trace lies in many.
+        from reach.events.span_service import open_spans
 
-        spans = SpanService(backend, otlp_exporter(), partitions, worker_id)
+        spans = open_spans(backend, settings, worker_id, environ)
         services.append(spans)
         closers.append(spans.close)
     needed = frozenset(service.name for service in services) & (NEEDED | {Archiver.name})

@@ -5,10 +5,11 @@
 -- ARGV reader text who reads
 -- ARGV max_batches integer how many at most
 -- ARGV idle_ms integer after so long what another reader holds is taken over
+-- ARGV after text of what it has not finished only what lies behind this entry, 0: all of it
 -- RETURNS {how many batches this group has missed since the last answer, since they were trimmed, {entry id, batch} ...}
 -- REPEAT the same batches, until they are finished
 -- INCLUDE start
-local key, group, reader, most, idle_ms = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local key, group, reader, most, idle_ms, after = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local out = {0}
 
 local function facts(flat)
@@ -60,7 +61,7 @@ if made.err then
     end
   end
 end
-read('0')
+read(after)
 if #out == 1 then
   local v = call('XAUTOCLAIM', key, group, reader, idle_ms, '0-0', 'COUNT', most)
   tell(v[2])

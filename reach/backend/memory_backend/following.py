@@ -11,14 +11,14 @@ class FollowingSide(Side):
     """What a reader of `events` does; see `reach.backend.port` for what each method promises."""
 
     async def follow_events(
-        self, partition: int, group: str, reader: str, max_batches: int = 100, idle_ms: int = 30_000
+        self, partition: int, group: str, reader: str, max_batches: int = 100, idle_ms: int = 30_000, after: str = "0"
     ) -> Followed:
         def step() -> Followed:
             stream = self._own_stream(self._keys.events(partition))
             known = stream.group(group)
             of = _made(stream, group) if known is None else known
             missed = _missed(stream, of)
-            found = of.own(reader, self._store.now_ms(), max_batches)
+            found = of.own(reader, self._store.now_ms(), max_batches, after)
             missed += _forget(of, found)
             batches = _whole(found)
             if not batches:

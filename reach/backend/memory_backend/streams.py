@@ -193,9 +193,12 @@ class Group:
         ids = sorted(entry_id for entry_id, pending in self.pending.items() if pending.consumer == consumer)
         return [(format_id(entry_id), self.stream.get(format_id(entry_id))) for entry_id in ids]
 
-    def own(self, consumer: str, now_ms: int, count: int | None = None) -> list[tuple[str, Fields | None]]:
-        """XREADGROUP 0: the same, the oldest `count` of them, and what has a body is delivered once more."""
-        found = self.held_by(consumer)[:count]
+    def own(
+        self, consumer: str, now_ms: int, count: int | None = None, after: str = "0"
+    ) -> list[tuple[str, Fields | None]]:
+        """XREADGROUP `after`: the same, the oldest `count` of those behind it, and what has a body is delivered once more."""
+        start = ZERO if after == "0" else parse_id(after)
+        found = [entry for entry in self.held_by(consumer) if parse_id(entry[0]) > start][:count]
         for entry_id, fields in found:
             if fields is not None:
                 pending = self.pending[parse_id(entry_id)]

@@ -61,10 +61,10 @@ class RecordsSide(Side):
         return [(entry.id, (entry.fields or {}).get(b"b", b"[]")) for _, entries in read for entry in entries]
 
     async def follow_events(
-        self, partition: int, group: str, reader: str, max_batches: int = 100, idle_ms: int = 30_000
+        self, partition: int, group: str, reader: str, max_batches: int = 100, idle_ms: int = 30_000, after: str = "0"
     ) -> Followed:
         reply = await self._link.run(
-            script("follow"), self._keys.events(partition), group, reader, max_batches, idle_ms
+            script("follow"), self._keys.events(partition), group, reader, max_batches, idle_ms, after
         )
         missed, *batches = reply
         return Followed(missed, tuple((text_of(entry_id), batch) for entry_id, batch in batches))

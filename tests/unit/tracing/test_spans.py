@@ -1,4 +1,4 @@
-"""Records -> spans: names, kinds, parents; and the service that exports them."""
+"""Records -> spans: names, kinds, parents, attributes."""
 
 from typing import Any
 
@@ -6,18 +6,15 @@ import msgspec
 import pytest
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan
-from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
 
-from reach.errors import BackendUnavailable
-from reach.tracing.hops import Candidate, HopRecorder, Point
-from reach.tracing.spans import SpanService
+from reach.tracing.hops import Candidate, HopRecord, HopRecorder, Point
+from reach.tracing.joining import Joiner
+from reach.tracing.spans import resources, span_of
 from reach.tracing.time_base import TimeBase
 
 MSG = "a3f2c1e4-9b8d-4f3a-8c2e-1a2b3c4d5e6f"
 SENDER = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-UNSAMPLED = SENDER[:-1] + "0"
 WAY: tuple[Point, ...] = (
     "message.received",
     "route.matched",
@@ -29,53 +26,29 @@ WAY: tuple[Point, ...] = (
 )
 
 
-class Events:
-    """The events of some partitions, in memory."""
+async def recorded(traceparent: str | None, *points: Point, **fields: Any) -> list[HopRecord]:
+    """What a recorder writes of these points."""
+    written: list[HopRecord] = []
 
-    def __init__(self) -> None:
-        self.stored: dict[int, list[tuple[str, bytes]]] = {}
-        self.holder = ""
+    async def write(partition: int, batch: bytes) -> None:
+        written.extend(msgspec.json.decode(batch, type=list[HopRecord]))
 
-    async def write(self, partition: int, batch: bytes) -> None:
-        entries = self.stored.setdefault(partition, [])
-        entries.append((f"{20_000 + len(entries)}-0", batch))
-
-    async def now_ms(self) -> int:
-        return 25_000
-
-    async def lock(self, service: str, owner: str, ttl_ms: int) -> bool:
-        assert (service, ttl_ms > 0) == ("spans", True)
-        self.holder = self.holder or owner
-        return self.holder == owner
-
-    async def read_events(
-        self, partition: int, cursor: str, block_ms: int, max_entries: int = 100
-    ) -> list[tuple[str, bytes]]:
-        after = tuple(map(int, cursor.split("-")))
-        found = [entry for entry in self.stored.get(partition, []) if tuple(map(int, entry[0].split("-"))) > after]
-        return found[:max_entries]
-
-
-async def spans_of(events: Events) -> dict[str, ReadableSpan]:
-    exporter = InMemorySpanExporter()
-    service = SpanService(events, exporter, [0, 1], "w1")
-    await service.run_once()
-    return {str((span.attributes or {})["reach.point"]): span for span in exporter.get_finished_spans()}
-
-
-async def recorded(traceparent: str | None, *points: Point, **fields: Any) -> Events:
-    events = Events()
     hops = HopRecorder(
-        events.write, TimeBase(fallback_us=lambda: 9_000_000, monotonic_us=lambda: 0), node="n", worker="w1", flush_ms=0
+        write, TimeBase(fallback_us=lambda: 9_000_000, monotonic_us=lambda: 0), node="n", worker="w1", flush_ms=0
     )
     for point in points:
         hops.add(0, point, MSG, attempt=1, traceparent=traceparent, agent="refund-1", correlation_id="c", **fields)
     await hops.flush()
-    return events
+    return written
+
+
+def spans_of(records: list[HopRecord]) -> dict[str, ReadableSpan]:
+    found = [span_of(record, resources(), 3) for record in records]
+    return {str((span.attributes or {})["reach.point"]): span for span in found if span is not None}
 
 
 async def test_the_seven_points_are_seven_spans_named_by_template() -> None:
-    spans = await spans_of(await recorded(SENDER, *WAY, duration_us=5))
+    spans = spans_of(await recorded(SENDER, *WAY, duration_us=5))
     assert [(spans[point].name, spans[point].kind) for point in WAY] == [
         ("process reach.inbox", SpanKind.CONSUMER),
         ("route", SpanKind.INTERNAL),
@@ -92,7 +65,7 @@ async def test_the_seven_points_are_seven_spans_named_by_template() -> None:
 
 
 async def test_parents_form_one_tree_below_the_sender() -> None:
-    spans = await spans_of(await recorded(SENDER, *WAY))
+    spans = spans_of(await recorded(SENDER, *WAY))
     parents = {
         point: next((p for p, s in spans.items() if span.parent and s.context.span_id == span.parent.span_id), "sender")
         for point, span in spans.items()
@@ -110,7 +83,7 @@ async def test_parents_form_one_tree_below_the_sender() -> None:
 
 
 async def test_attributes_follow_the_conventions() -> None:
-    spans = await spans_of(
+    spans = spans_of(
         await recorded(None, "route.sent", "route.matched", candidates=(Candidate("b", "ready", "draining"),))
     )
     sent = spans["route.sent"]
@@ -120,70 +93,57 @@ async def test_attributes_follow_the_conventions() -> None:
     assert attributes["messaging.operation.name"] == "send"
     assert attributes["messaging.destination.template"] == "reach.agent.{agent}"
     assert attributes["messaging.destination.name"] == "reach.agent.refund-1"
+    assert attributes["messaging.destination.partition.id"] == "3"
     assert attributes["messaging.message.id"] == MSG
     assert attributes["messaging.message.conversation_id"] == "c"
     assert (spans["route.matched"].attributes or {})["reach.candidate.b"] == "draining"
     assert sent.resource.attributes["service.instance.id"] == "w1"
 
 
-async def test_what_is_not_sampled_is_skipped_unless_it_failed() -> None:
-    assert await spans_of(await recorded(UNSAMPLED, "route.sent")) == {}
-    failed = await spans_of(await recorded(UNSAMPLED, "route.failed", code="route.not_found"))
-    assert failed["route.failed"].status.status_code is StatusCode.ERROR
-    assert (failed["route.failed"].attributes or {})["error.type"] == "route.not_found"
+async def test_what_failed_is_an_error_of_its_code() -> None:
+    failed = spans_of(await recorded(SENDER, "route.failed", code="route.not_found"))["route.failed"]
+    assert failed.status.status_code is StatusCode.ERROR
+    assert (failed.attributes or {})["error.type"] == "route.not_found"
 
 
 async def test_a_run_that_asks_has_not_failed() -> None:
-    spans = await spans_of(await recorded(SENDER, "agent.completed", code="input_required"))
+    spans = spans_of(await recorded(SENDER, "agent.completed", code="input_required"))
     assert next(iter(spans.values())).status.status_code is StatusCode.UNSET
 
 
-async def test_junk_in_events_stops_nothing() -> None:
-    events = await recorded(SENDER, "route.sent")
-    good = events.stored[0].pop()[1]
-    record = msgspec.json.decode(good)[0]
-    bad = [
-        b"\xff",
-        b"[" * 5_000,
-        b'{"a":1}',
-        b"[1,null,{}]",
-        msgspec.json.encode([{**record, "span_id": "zz"}, {**record, "trace_id": "0" * 32}]),
-    ]
-    for batch in [*bad, good]:
-        await events.write(0, batch)
-    assert list(await spans_of(events)) == ["route.sent"]
+async def test_a_record_whose_ids_are_none_is_no_span() -> None:
+    record = (await recorded(SENDER, "route.sent"))[0]
+    assert spans_of([msgspec.structs.replace(record, span_id="zz")]) == {}
+    assert spans_of([msgspec.structs.replace(record, trace_id="0" * 32)]) == {}
+    assert spans_of([msgspec.structs.replace(record, parent_span_id="-")]) == {}
 
 
-class Refusing(SpanExporter):
-    def __init__(self) -> None:
-        self.seen = 0
-
-    def export(self, spans: Any) -> SpanExportResult:
-        self.seen += len(spans)
-        return SpanExportResult.FAILURE if self.seen == 1 else SpanExportResult.SUCCESS
-
-    def shutdown(self) -> None: ...
+def test_a_gap_is_a_trace_of_its_own_that_nobody_can_overlook() -> None:
+    gap = HopRecord(at_us=5, point="gap", msg_id="", leg=0, attempt=0, worker="w1", counts={"missing": 7})
+    span = spans_of([gap])["gap"]
+    assert (span.name, span.parent, span.status.status_code) == ("gap", None, StatusCode.ERROR)
+    assert dict(span.attributes or {}) == {"reach.point": "gap", "reach.partition": 3, "reach.count.missing": 7}
+    assert spans_of([gap])["gap"].context == span.context
 
 
-async def test_a_collector_that_is_away_loses_nothing_and_only_the_leaseholder_exports() -> None:
-    events = await recorded(SENDER, "route.sent")
-    exporter = Refusing()
-    service = SpanService(events, exporter, [0], "w1")
-    with pytest.raises(BackendUnavailable):
-        await service.run_once()
-    await service.run_once()
-    await service.run_once()
-    assert exporter.seen == 2
-    other = SpanService(events, exporter, [0], "w2")
-    await other.run_once()
-    assert exporter.seen == 2
+async def test_a_record_that_knows_only_the_message_joins_its_trace() -> None:
+    known = (await recorded(SENDER, "message.received"))[0]
+    settled, unknown = (await recorded(None, "agent.completed", "message.expired"))[:2]
+    joiner = Joiner(remembered=1)
+    assert joiner.join(settled) is settled
+    assert joiner.join(known) is known
+    joined = joiner.join(settled)
+    assert (joined.trace_id, joined.span_id) == (known.trace_id, settled.span_id)
+    assert joiner.join(unknown).trace_id == known.trace_id
+    joiner.join(msgspec.structs.replace(known, msg_id="another"))  # more than it remembers
+    assert joiner.join(settled) is settled
 
 
 def test_the_name_of_the_service_is_reach_unless_the_environment_says_otherwise(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def name() -> object:
-        return SpanService(Events(), Refusing(), [0], "w")._resource("i").attributes["service.name"]
+        return resources()("i").attributes["service.name"]
 
     monkeypatch.delenv("OTEL_SERVICE_NAME", raising=False)
     assert name() == "reach"

@@ -1,0 +1,69 @@
+"""A collector of spans that can be told to refuse, and that says which it took."""
+
+import http.server
+import threading
+from types import TracebackType
+from typing import Any, Self
+
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+
+class Collector:
+    """OTLP over HTTP on a free port of this machine. `status`: what it answers; `poison`: it refuses for good what has a span so named."""
+
+    def __init__(self) -> None:
+        self.spans: list[Any] = []
+        self.requests = 0
+        self.status = 200
+        self.poison = ""
+        outer = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self) -> None:
+                status = outer.take(self.rfile.read(int(self.headers["Content-Length"])))
+                self.send_response(status)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def log_message(self, *_: Any) -> None:
+                """Nothing."""
+
+        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self._server.block_on_close = False
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+
+    @property
+    def url(self) -> str:
+        """For OTEL_EXPORTER_OTLP_ENDPOINT."""
+        return f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    @property
+    def names(self) -> list[str]:
+        """Of the spans that were taken, in their order."""
+        return [span.name for span in self.spans]
+
+    def take(self, data: bytes) -> int:
+        """One request; the status of the answer."""
+        self.requests += 1
+        message = ExportTraceServiceRequest.FromString(data)
+        found = [span for resource in message.resource_spans for scope in resource.scope_spans for span in scope.spans]
+        if self.status != 200:
+            return self.status
+        if self.poison and any(span.name == self.poison for span in found):
+            return 400
+        self.spans += found
+        return 200
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
