@@ -30,7 +30,8 @@ MIN_KEY_CHARS = 32
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """What a process was told. Durations in ms, sizes in bytes.
 
-    `serve_partitions` None: all of them. `worker_id` "": the process makes one. `health_port` 0: no health server.
+    `serve_partitions` None: all of them. `worker_id` "": the process makes one. `health_port` 0: no health server. `metrics_port`
+    None: not said; 0: /metrics beside /livez alone.
     """
 
     redis_url: str
@@ -40,6 +41,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     node_id: str
     health_host: str
     health_port: int
+    metrics_port: int | None
     serve_partitions: tuple[int, ...] | None
     max_batch: int
     max_envelope_bytes: int
@@ -197,6 +199,10 @@ def _whole(least: int, most: int) -> Callable[[str], int]:
     return read
 
 
+def _port(text: str) -> int | None:
+    return _whole(0, 65_535)(text) if text else None
+
+
 def _seconds(text: str) -> int:
     if not re.fullmatch(r"[0-9]{1,6}(\.[0-9]{1,3})?", text) or float(text) > 3600:
         raise ValueError("is no number of seconds from 0 to 3600")
@@ -250,6 +256,13 @@ TABLE: Final[tuple[Setting, ...]] = (
     Setting("node_id", "node-id", "", _node, "The machine; its host name where absent."),
     Setting("health_host", "health-host", "0.0.0.0", str, "Where /livez and /readyz listen."),  # noqa: S104 - probes come from outside
     Setting("health_port", "health-port", "8080", _whole(0, 65_535), "Their port; 0 = off."),
+    Setting(
+        "metrics_port",
+        "metrics-port",
+        "",
+        _port,
+        "Where /metrics listens beside the health port: 9464 for a worker, nowhere for an agent where absent; 0 = off.",
+    ),
     Setting("serve_partitions", "serve-partitions", "all", _partitions, "`all`, or some, such as 0,2,4-7."),
     Setting("max_batch", "batch", "100", _whole(1, MAX_BATCH), "How many messages one step routes at most."),
     Setting(

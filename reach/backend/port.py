@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from reach.backend.demand_port import DemandPort
+from reach.backend.depth_port import DepthPort
 from reach.backend.hinting import Hint
 from reach.backend.registry_port import RegistryPort
 from reach.backend.schema_port import SchemaPort
@@ -85,7 +86,7 @@ __all__ = [
 ]
 
 
-class Backend(RegistryPort, SchemaPort, DemandPort, Protocol):
+class Backend(RegistryPort, SchemaPort, DemandPort, DepthPort, Protocol):
     """Opened by URL: `reach.backend.open_backend(url, env=...)`. Safe for many tasks of ONE event loop; a thread opens its own."""
 
     env: str

@@ -5,6 +5,7 @@ from typing import Protocol, Unpack
 import msgspec
 
 from reach.backend.steps import Again, DueEvent, Record, Refuse, RouteResult, Send
+from reach.delivery.counting import RouteCounting
 from reach.delivery.judge import Case, Reference
 from reach.delivery.planning import FALLBACK
 from reach.delivery.retry import code_of
@@ -42,7 +43,7 @@ class Trail:
 
     def __init__(self, hops: HopRecorder, counter: Counting | None = None) -> None:
         """`counter` hears of every decision that was applied."""
-        self._hops, self._counter = hops, counter
+        self._hops, self._counter, self._counting = hops, counter, RouteCounting(hops.tally)
 
     def mark(self) -> int:
         """This moment, µs, for a record that is added later."""
@@ -55,6 +56,7 @@ class Trail:
 
     def routed(self, case: Case, result: RouteResult, mark: int, decided_us: int) -> None:
         """A decision has been applied. `mark`: when it was sent off, so that nothing that follows from it seems to come first."""
+        self._counting.routed(case, result)
         if self._counter is not None:
             self._counter.routed(case, result)
         if case.refused is not None and not result.known:
@@ -66,11 +68,13 @@ class Trail:
 
     def buried(self, burial: Send | Refuse, reason: str) -> None:
         """An entry that could not be applied is among the dead letters."""
+        self._counting.buried(burial)
         msg_id = burial.msg_id if isinstance(burial, Send) else burial.dead["m"].decode()
         self._hops.add(burial.entry.partition, "message.dead", msg_id, code="backend.unavailable", chosen=reason[:200])
 
     def due(self, partition: int, event: DueEvent, correlation_id: str) -> None:
         """What `due` did to a leg."""
+        self._counting.expired(event)
         point = _DUE.get(event.what)
         if point is not None:
             self._hops.add(
@@ -202,6 +206,7 @@ class Trail:
         point: Point = "message.dead" if step.dead else "message.expired" if code in _EXPIRED else "route.failed"
         if code == "type.unregistered":  # what is refused at the door, once nobody is waited for any more
             point = "message.rejected"
+        self._counting.ended(point, attempt, code)
         told: Told = {"leg": leg, "attempt": attempt, "code": code}
         if why.counts:
             told |= {"candidates": why.candidates, "counts": why.counts}

@@ -44,6 +44,7 @@ class Archiver:
         self._missed = dict.fromkeys(self._partitions, 0)
         self._full = False
         self._runs = 0
+        self.kept = self.lost = 0  # records; batches that were gone before
         self._opened = False
         self._log = PacedLog(log)
 
@@ -74,11 +75,13 @@ class Archiver:
     async def _archive(self, partition: int) -> int:
         followed = await self._source.follow_events(partition, GROUP, self._reader, MAX_BATCHES)
         self._missed[partition] += followed.missed  # kept here until it is written
+        self.lost += followed.missed
         events = [event for entry_id, batch in followed.batches for event in self._events(partition, entry_id, batch)]
         if self._missed[partition]:
             events.append(await self._gap(partition))
         if events:
             await self._store.write(events)
+        self.kept += len(events)
         self._missed[partition] = 0
         await self._source.finish_events(partition, GROUP, [entry_id for entry_id, _ in followed.batches])
         self._full |= len(followed.batches) >= MAX_BATCHES

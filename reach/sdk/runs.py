@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from reach import ids
 from reach.backend.port import Backend
 from reach.backend.steps import Answer, Parking, SettleVerdict, Taken
 from reach.clock import Clock
@@ -61,6 +62,7 @@ class Runs:
         self._reading = Reading(handlers, SchemaBook(backend, clock), PacedLog(log, clock), host=host)
         self._origin = origin
         self._recorder = recorder
+        recorder.tally.agents.add(inbox.agent_id)
         self._host = host
         self._clock = clock
         self._log = PacedLog(log, clock)
@@ -218,6 +220,8 @@ class Runs:
             envelope = run.envelope = decode(taken.envelope, max_bytes=len(taken.envelope))
         except EnvelopeError as error:
             return failed(error.code, error.message, error.details, host=host), -1
+        queued_ms = taken.now_ms - ids.stream_id(taken.hand)[0]
+        self._recorder.tally.queue.observe(queued_ms / 1000, taken.msg_id, envelope.traces.traceparent)
         self._record("agent.received", run)
         read = await self._reading.read(envelope)
         if isinstance(read, Answer):

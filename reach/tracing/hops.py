@@ -13,6 +13,7 @@ import msgspec
 from reach.errors import BackendError
 from reach.service import Report
 from reach.tracing.propagation import span_id_of, trace_of
+from reach.tracing.tally import Tally
 from reach.tracing.time_base import TimeBase
 
 Point = Literal[
@@ -162,6 +163,7 @@ class HopRecorder:
     ) -> None:
         self.base = base
         self.dropped = 0  # over the whole life
+        self.tally = Tally(lambda: base.now_us() / 1e6)
         self._sink = sink
         self._node, self._worker = node, worker
         self._ask_ms = ask_ms
@@ -199,6 +201,7 @@ class HopRecorder:
             mark: The moment, as `base.mark` gave it.
             told: See `Told`.
         """
+        self.tally.hop(point, msg_id, traceparent, told)
         if len(self._buffer) >= self._max_records:
             self._gap += 1
             self.dropped += 1

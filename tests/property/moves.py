@@ -191,6 +191,7 @@ talks = (
     built("met", often("s1", "s2"), often("c0", "c1")),
     built("tell_demand", often("w1", ":wanted"), st.sampled_from((b"1", b"{}")), st.sampled_from(((), ("w1", "w2")))),
     built("ask_demand"),
+    built("ask_depths"),
     built(
         "spend",
         often("c1", "c2"),

@@ -121,6 +121,9 @@ class WholeWalker(Walker):
         await self.backend.read_demand()
         await self.backend.lying(["a1", "a2", "nobody"])
 
+    async def ask_depths(self) -> None:
+        await self.backend.depths(["a1", "a2", "nobody"], "g")
+
     # ---------------------------------------------------------------- records
 
     async def record(self, batch: bytes) -> None:

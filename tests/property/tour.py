@@ -81,6 +81,7 @@ TOUR: tuple[Move, ...] = (
     move("met", "s1", "c0"),
     move("tell_demand", "w1", b"1", ("w2",)),
     move("ask_demand"),
+    move("ask_depths"),
     move("spend", "c1", "m1:0:1:1", 400_000, 7),
     move("record", b"[]"),
     move("read_records"),

@@ -6,9 +6,11 @@ from reach import settings
 from reach.backend import keys
 from reach.delivery import states
 from reach.envelope import codes
+from reach.tracing import metrics
 from tests.rules.files import ROOT, read
 
 BEGIN, END = "<!-- states:begin -->\n", "<!-- states:end -->\n"
+METRICS_BEGIN, METRICS_END = "<!-- metrics:begin -->\n", "<!-- metrics:end -->\n"
 
 
 def architecture() -> str:
@@ -18,11 +20,19 @@ def architecture() -> str:
     return f"{before}{BEGIN}```mermaid\n{states.mermaid()}```\n{END}{after}"
 
 
+def metrics_page() -> str:
+    """The page of metrics as it stands, with the table made anew."""
+    before, _, rest = read("docs/metrics.md").partition(METRICS_BEGIN)
+    _, _, after = rest.partition(METRICS_END)
+    return f"{before}{METRICS_BEGIN}{metrics.markdown()}{METRICS_END}{after}"
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "docs/keys.md": keys.markdown,
     "docs/codes.md": codes.markdown,
     "docs/settings.md": settings.markdown,
     "docs/architecture.md": architecture,
+    "docs/metrics.md": metrics_page,
 }
 
 

@@ -16,12 +16,17 @@ from reach.errors import BackendError, ConfigError
 from reach.log import event_log
 from reach.service import Supervisor, until_open
 from reach.settings import Settings, safe_url
+from reach.tracing.exposition import MetricsPage
+from reach.tracing.pages import PageServer
+from reach.tracing.readings import Readings
+from reach.tracing.vital_signs import of_services
 from reach_worker.health import Health, HealthServer, Tick
 from reach_worker.roles import Work, make_work
 
 log = event_log("reach_worker")
 
 DEFAULT_HEALTH_PORT = 8080
+METRICS_PORT = 9464
 LEAVE_S = 1.5
 
 
@@ -34,6 +39,7 @@ class Worker:
         self._clock: Clock = clock or SystemClock()
         self.worker_id = settings.worker_id or ids.new_instance_id(settings.node_id, self._clock.wall_ms())
         self.health = Health(self._clock)
+        self.readings = Readings()
         self._stop = asyncio.Event()
         self._rng = random.Random()  # noqa: S311 - jitter, no secret
 
@@ -47,10 +53,14 @@ class Worker:
         Raises:
             ConfigError: Nothing was started: an address or port that cannot be used, or an extra that is missing.
         """
-        server = HealthServer(self.health, self.settings.health_host, self.settings.health_port)
+        settings, metrics = self.settings, {"/metrics": MetricsPage(self.readings)}
+        server = HealthServer(self.health, settings.health_host, settings.health_port, metrics)
+        own = PageServer(metrics, settings.health_host, self._metrics_port)
         backend = open_backend(self.settings.redis_url, env=self.settings.env)
         try:
-            await self._listen(server)
+            await self._listen(server, "health", settings.health_port, default=DEFAULT_HEALTH_PORT)
+            taken = settings.metrics_port is None
+            await self._listen(own, "metrics", self._metrics_port, default=METRICS_PORT if taken else 0)
             # Also where the credentials are refused: whoever starts workers sees it in the log and in /readyz, and may put it right.
             if await until_open(
                 backend.open,
@@ -63,12 +73,16 @@ class Worker:
                 await self._serve(backend)
         finally:
             await server.stop()
+            await own.stop()
             await backend.close()
 
     async def _serve(self, backend: Backend) -> None:
-        work = make_work(backend, self.settings, worker_id=self.worker_id, environ=self._environ)
+        work = make_work(
+            backend, self.settings, worker_id=self.worker_id, environ=self._environ, readings=self.readings
+        )
         supervisor = Supervisor((Tick(), *work.services), clock=self._clock)
         self.health.vitals = supervisor.vitals
+        self.readings.add(of_services(supervisor.vitals))
         self.health.needed = work.needed
         supervisor.start()
         try:
@@ -95,18 +109,25 @@ class Worker:
             await close()
         log.info("stopped", extra={"worker": self.worker_id, "records_lost": lost})
 
-    async def _listen(self, server: HealthServer) -> None:
-        if not self.settings.health_port:
+    @property
+    def _metrics_port(self) -> int:
+        """A port of its own for /metrics. 0: beside the probes alone, or (without those, if nobody asked for one) nowhere."""
+        if self.settings.metrics_port is not None:
+            return self.settings.metrics_port
+        return METRICS_PORT if self.settings.health_port else 0
+
+    async def _listen(self, server: PageServer, what: str, port: int, *, default: int) -> None:
+        if not port:
             return
         try:
-            port = await server.start()
+            bound = await server.start()
         except OSError as error:
             # The default port on a machine with several workers: only the first can have it. One that was asked for must be had.
-            if self.settings.health_port != DEFAULT_HEALTH_PORT:
-                raise ConfigError(f"--health-port {self.settings.health_port}: {error.strerror or error}") from error
-            log.warning("no health server: the default port is taken", extra={"port": DEFAULT_HEALTH_PORT})
+            if port != default:
+                raise ConfigError(f"--{what}-port {port}: {error.strerror or error}") from error
+            log.warning("the default port is taken, so nothing listens there", extra={"of": what, "port": port})
         else:
-            log.info("health", extra={"port": port})
+            log.info("listening", extra={"of": what, "port": bound})
 
     def _facts(self) -> dict[str, object]:
         settings = self.settings

@@ -1,7 +1,7 @@
 """Which services make a role. A worker runs those of all its roles in one process."""
 
 import random
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from reach.backend.port import Backend
@@ -9,12 +9,16 @@ from reach.clock import SystemClock
 from reach.errors import ConfigError
 from reach.events.archiver import Archiver
 from reach.events.opening import open_store
+from reach.registry.env_gauges import EnvGauges
 from reach.registry.semantics import open_model
+from reach.registry.watcher import Watcher
 from reach.sdk.routers import NEEDED, router_services
 from reach.service import Service
 from reach.settings import Settings, otlp_wanted
 from reach.tracing.hops import HopRecorder
+from reach.tracing.readings import Reading, Readings
 from reach.tracing.time_base import TimeBase
+from reach.tracing.vital_signs import LoopWatch, ServerWatch, build, of_recorder
 
 
 class Work(NamedTuple):
@@ -27,8 +31,10 @@ class Work(NamedTuple):
     closers: Sequence[Callable[[], Awaitable[None]]]
 
 
-def make_work(backend: Backend, settings: Settings, *, worker_id: str, environ: Mapping[str, str]) -> Work:
-    """The services of the worker's roles, on an open backend.
+def make_work(
+    backend: Backend, settings: Settings, *, worker_id: str, environ: Mapping[str, str], readings: Readings
+) -> Work:
+    """The services of the worker's roles, on an open backend. What they count, `readings` tell.
 
     Raises:
         ConfigError: A partition to serve that there is not, or an extra that is missing.
@@ -37,6 +43,7 @@ def make_work(backend: Backend, settings: Settings, *, worker_id: str, environ: 
     services: list[Service] = []
     closers: list[Callable[[], Awaitable[None]]] = []
     hops = HopRecorder(backend.record, TimeBase(), node=settings.node_id, worker=worker_id, ask_ms=backend.now_ms)
+    services += _watches(backend, hops, readings)
     if "router" in settings.roles:
         services += router_services(
             backend,
@@ -50,10 +57,13 @@ def make_work(backend: Backend, settings: Settings, *, worker_id: str, environ: 
             token_keys=settings.token_keys,
             model=open_model(settings.semantic),
         )
+        services.append(_env_gauges(backend, services, worker_id, readings))
     if settings.event_store and "archiver" in settings.roles:
         store = open_store(settings.event_store, days=settings.event_days)
         archiver = Archiver(backend, store, partitions, worker_id)
         services.append(archiver)
+        readings.plays("archiver")
+        readings.add(lambda: _of_archiver(archiver))
         closers.append(archiver.close)
     if otlp_wanted(environ):
         # Imported here: it loads the SDK of OpenTelemetry. All partitions, since a trace lies in many.
@@ -64,6 +74,28 @@ def make_work(backend: Backend, settings: Settings, *, worker_id: str, environ: 
         closers.append(spans.close)
     needed = frozenset(service.name for service in services) & (NEEDED | {Archiver.name})
     return Work(services, needed, partitions, hops, closers)
+
+
+def _watches(backend: Backend, hops: HopRecorder, readings: Readings) -> list[Service]:
+    """Services that look at this process, for `readings`."""
+    loop_watch, server_watch = LoopWatch(SystemClock()), ServerWatch(backend.now_ms, SystemClock())
+    readings.count(hops.tally)
+    for source in (build, loop_watch, server_watch, of_recorder(hops)):
+        readings.add(source)
+    return [loop_watch, server_watch]
+
+
+def _env_gauges(backend: Backend, services: Sequence[Service], worker_id: str, readings: Readings) -> EnvGauges:
+    watcher = next(one for one in services if isinstance(one, Watcher))
+    gauges = EnvGauges(backend, watcher, worker_id, SystemClock())
+    readings.plays("router")
+    readings.add(gauges)
+    return gauges
+
+
+def _of_archiver(archiver: Archiver) -> Iterable[Reading]:
+    yield Reading("reach_archived_total", archiver.kept)
+    yield Reading("reach_archive_missed_total", archiver.lost)
 
 
 def _partitions(wanted: Sequence[int] | None, there_are: int) -> Sequence[int]:

@@ -6,7 +6,7 @@ from reach import ids
 from reach.backend.keys import KeySpace
 from reach.backend.memory_backend.agent import AgentSide
 from reach.backend.memory_backend.conversations import ConversationSide
-from reach.backend.memory_backend.demand import DemandSide
+from reach.backend.memory_backend.depth import DepthSide
 from reach.backend.memory_backend.following import FollowingSide
 from reach.backend.memory_backend.partition import bounds
 from reach.backend.memory_backend.router import RouterSide
@@ -18,7 +18,7 @@ from reach.envelope.registration import MAX_PARTITIONS
 from reach.errors import ConfigError
 
 
-class MemoryBackend(SenderSide, RouterSide, AgentSide, ConversationSide, FollowingSide, SchemaSide, DemandSide):
+class MemoryBackend(SenderSide, RouterSide, AgentSide, ConversationSide, FollowingSide, SchemaSide, DepthSide):
     """The port on dicts, for one process. Neither shared with another process nor durable.
 
     Args:

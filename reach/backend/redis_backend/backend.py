@@ -7,7 +7,7 @@ from reach.backend.connection import Link
 from reach.backend.keys import KeySpace
 from reach.backend.redis_backend.agent import AgentSide
 from reach.backend.redis_backend.conversations import ConversationSide
-from reach.backend.redis_backend.demand import DemandSide
+from reach.backend.redis_backend.depth import DepthSide
 from reach.backend.redis_backend.records import RecordsSide
 from reach.backend.redis_backend.router import RouterSide
 from reach.backend.redis_backend.schemas import SchemaSide
@@ -21,7 +21,7 @@ from reach.errors import BackendDenied, BackendError, ConfigError, ScriptFailed
 OLDEST = (7, 0)
 
 
-class RedisBackend(SenderSide, RouterSide, AgentSide, ConversationSide, SchemaSide, DemandSide, RecordsSide):
+class RedisBackend(SenderSide, RouterSide, AgentSide, ConversationSide, SchemaSide, DepthSide, RecordsSide):
     """The port on Redis >= 7.0 or Valkey >= 8. Made by `reach.backend.open_backend`; `open` it before use."""
 
     def __init__(self, url: str, *, env: str, clock: Clock | None = None) -> None:
