@@ -24,6 +24,10 @@ class SchemaPort(Protocol):
         """The JSON Schemas of these names, as far as there are any. Read only."""
         ...
 
+    async def read_policies(self, patterns: Sequence[str]) -> dict[str, bytes]:
+        """The policies of these patterns, as far as there are any. Read only."""
+        ...
+
     async def read_families(self, names: Sequence[str]) -> dict[str, bytes]:
         """The records of these families, as far as there are any. Read only."""
         ...

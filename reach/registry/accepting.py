@@ -10,7 +10,7 @@ from reach.envelope.registration import Capability
 from reach.registry.routes import read_index
 from reach.routing.agents import Agent
 from reach.routing.index import CapabilityIndex
-from reach.routing.pattern import Pattern, parse
+from reach.routing.pattern import Pattern, resolve_bare
 
 #: So many JSON Schemas are looked up at once.
 PAGE = 100
@@ -60,14 +60,14 @@ class Accepts(msgspec.Struct, frozen=True):
 
 
 async def accepted_by(backend: Backend, pattern: str) -> Accepts:
-    """What a pattern accepts now. Reads the whole registry: it is no step of sending.
+    """What a pattern, or a bare name as senders write it, accepts now. Reads the whole registry: it is no step of sending.
 
     Raises:
         EnvelopeError: The pattern is none.
         BackendError: The registry cannot be read.
     """
-    asked = parse(pattern)
     index, now_ms = await read_index(backend)
+    asked = resolve_bare(pattern, index)
     since_ms = index.alive_since_ms(now_ms)
     agents = [_acceptor(agent, asked, index, since_ms) for agent in index.match(asked)]
     names = sorted({name for agent in agents for name in _names(agent)})
@@ -77,7 +77,7 @@ async def accepted_by(backend: Backend, pattern: str) -> Accepts:
             schema, faults = read_schema(data)
             if not faults:  # anybody may have written there
                 schemas[name] = schema
-    return Accepts(pattern, agents, schemas)
+    return Accepts(asked.text, agents, schemas)
 
 
 def _acceptor(agent: Agent, asked: Pattern, index: CapabilityIndex, since_ms: int) -> Acceptor:

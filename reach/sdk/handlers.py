@@ -192,9 +192,15 @@ class Handlers:
         self._all.remove(handler)
         self._intents.changed(handler.capability or "")
 
-    def find(self, envelope: Envelope, readers: Collection[str] = ()) -> Handler | None:
-        """The handler for a message, None if there is none. `readers`: the schemas that read the message's own, where nobody names that."""
-        pattern, schema = envelope.target.pattern, envelope.payload.schema
+    def find(self, envelope: Envelope, readers: Collection[str] = (), pattern: str = "") -> Handler | None:
+        """The handler for a message, None if there is none.
+
+        Args:
+            envelope: The message.
+            readers: The schemas that read the message's own, where nobody names that.
+            pattern: By which it has come here, where that is not its own.
+        """
+        pattern, schema = pattern or envelope.target.pattern, envelope.payload.schema
         fitting = [h for h in self._all if h.type == envelope.type]
         offered = [h for h in fitting if h.capability is not None]
         named = pattern.startswith("capability:")

@@ -9,6 +9,7 @@ from reach.log import PacedLog
 from reach.sdk.handlers import Handler, Handlers
 from reach.sdk.outcome import failed, retryable
 from reach.sdk.schema_book import SchemaBook
+from reach.sdk.stand_ins import StandIns
 from reach.sdk.validating import BodyCheck
 
 
@@ -20,10 +21,13 @@ class Read(NamedTuple):
 
 
 class Reading:
-    """Reads what an agent was given. A message whose schema no handler names goes to one whose schema reads it."""
+    """Reads what an agent was given. A message whose schema no handler names goes to one whose schema reads it.
 
-    def __init__(self, handlers: Handlers, book: SchemaBook, log: PacedLog, *, host: str) -> None:
-        self._handlers = handlers
+    One that names nothing of this agent's has come by a fallback, and goes to the handler that this names.
+    """
+
+    def __init__(self, handlers: Handlers, book: SchemaBook, stand_ins: StandIns, log: PacedLog, *, host: str) -> None:
+        self._handlers, self._stand_ins = handlers, stand_ins
         self._book = book
         self._check = BodyCheck(book)
         self._log = log
@@ -38,6 +42,8 @@ class Reading:
             if handler is None and schema is not None:
                 handler = self._handlers.find(envelope, await self._book.readers(schema))
             if handler is None:
+                handler = await self._standing_in(envelope)
+            if handler is None:
                 text = self._handlers.missing(envelope)
                 return failed("error.unknown_type", text, {"supported": self._handlers.supported()}, host=host)
             if self._handlers.validates:
@@ -46,7 +52,17 @@ class Reading:
         except EnvelopeError as error:
             return failed(error.code, error.message, error.details, host=host)
         except (ConfigError, BackendError) as error:  # no extra here, or no Redis just now: another one, or later
-            return retryable("handler.error", f"its schema: {error.message}", {"code": error.code}, host=host)
+            return retryable("handler.error", f"what it is for: {error.message}", {"code": error.code}, host=host)
+
+    async def _standing_in(self, envelope: Envelope) -> Handler | None:
+        """The handler of what this agent stands in with, for a message that names none of its own."""
+        schema = envelope.payload.schema
+        for pattern in await self._stand_ins.patterns(envelope.target.pattern):
+            readers = await self._book.readers(schema) if schema is not None else ()
+            handler = self._handlers.find(envelope, readers, pattern)
+            if handler is not None:
+                return handler
+        return None
 
     async def _validate(self, handler: Handler, envelope: Envelope) -> None:
         """By the schema that the handler names, else by the message's. One that is not stored judges nothing, and the log says so."""

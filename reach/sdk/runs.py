@@ -28,6 +28,7 @@ from reach.sdk.reading import Reading
 from reach.sdk.run import Run
 from reach.sdk.schema_book import SchemaBook
 from reach.sdk.sending import Origin
+from reach.sdk.stand_ins import StandIns
 from reach.service import Tasks
 from reach.tracing.hops import HopRecorder, Point
 
@@ -59,7 +60,9 @@ class Runs:
         """`on_change` is told whenever a slot is filled or freed. `max_process_ms`: of handlers that declare none of their own."""
         self._backend = backend
         self._inbox = inbox
-        self._reading = Reading(handlers, SchemaBook(backend, clock), PacedLog(log, clock), host=host)
+        self._reading = Reading(
+            handlers, SchemaBook(backend, clock), StandIns(backend, clock), PacedLog(log, clock), host=host
+        )
         self._origin = origin
         self._recorder = recorder
         recorder.tally.agents.add(inbox.agent_id)

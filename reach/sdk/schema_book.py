@@ -16,7 +16,7 @@ T = TypeVar("T")
 NOBODY: frozenset[str] = frozenset()
 
 
-class _Kept(Generic[T]):
+class Kept(Generic[T]):
     """Answers by name; the oldest goes first."""
 
     def __init__(self, clock: Clock, ask: Callable[[str], Awaitable[T]]) -> None:
@@ -44,8 +44,8 @@ class SchemaBook:
 
     def __init__(self, backend: Backend, clock: Clock) -> None:
         self._backend = backend
-        self._schemas: _Kept[bytes | None] = _Kept(clock, self._schema)
-        self._readers: _Kept[dict[str, frozenset[str]]] = _Kept(clock, self._family)
+        self._schemas: Kept[bytes | None] = Kept(clock, self._schema)
+        self._readers: Kept[dict[str, frozenset[str]]] = Kept(clock, self._family)
 
     def __len__(self) -> int:
         """How many answers are kept."""

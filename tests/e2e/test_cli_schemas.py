@@ -72,7 +72,7 @@ async def test_who_accepts_what_is_shown_with_its_schemas(server: PrivateServer,
     async def weather(body: Query) -> object:
         return body.city
 
-    assert (await asyncio.to_thread(run, server, "accepts", "capability:weather"))[0] == 1
+    assert (await asyncio.to_thread(run, server, "accepts", "weather"))[0] == 1
     async with agent.running(url=server.url):
         status, out, _ = await asyncio.to_thread(run, server, "accepts", "capability:weather", "-o", "json")
         told = json.loads(out)

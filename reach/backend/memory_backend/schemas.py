@@ -40,6 +40,9 @@ class SchemaSide(RegistrySide):
     async def read_schemas(self, names: Sequence[str]) -> dict[str, bytes]:
         return await self._fields("read_schemas", self._keys.schemas(), names)
 
+    async def read_policies(self, patterns: Sequence[str]) -> dict[str, bytes]:
+        return await self._fields("read_policies", self._keys.routes(), patterns)
+
     async def read_families(self, names: Sequence[str]) -> dict[str, bytes]:
         return await self._fields("read_families", self._keys.families(), names)
 
