@@ -333,7 +333,7 @@ class Backend(RegistryPort, SchemaPort, DemandPort, DepthPort, Protocol):
         ...
 
     async def unfollow_events(self, partition: int, group: str, reader: str) -> None:
-        """Delete a reader that goes, where it has finished everything. Again: nothing."""
+        """Delete a reader that goes ("": all there are), where it has finished everything. Again: nothing."""
         ...
 
     async def dead_letters(

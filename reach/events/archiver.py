@@ -1,5 +1,6 @@
 """Moves hop records from Redis into a store, each at least once and each kept once; what was trimmed before is told as a gap."""
 
+import asyncio
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
@@ -7,7 +8,7 @@ import msgspec
 
 from reach.backend.steps import Followed
 from reach.errors import BackendError
-from reach.events.store import Event, EventStore, event_of
+from reach.events.store import DAY_US, LAST_US, Event, EventStore, StoreUnavailable, event_of
 from reach.log import PacedLog, event_log
 from reach.service import Report
 from reach.tracing.hops import HopRecord
@@ -16,6 +17,12 @@ GROUP = "archive"
 MAX_BATCHES = 100
 PACE_MS = 200
 PRUNE_EVERY_RUNS = 3_000
+#: What another archiver holds for so long is taken over: it is dead, or its store is away.
+TAKE_OVER_MS = 30_000
+#: So long `close` may still move what is left; the rest is for another archiver, or for the next start.
+CLOSE_S = 5.0
+#: A record that says it happened longer before or after it was written is filed under the moment when that was.
+MAX_ODD_US = 2 * DAY_US
 log = event_log("reach.events")
 
 
@@ -38,8 +45,17 @@ class Archiver:
 
     name = "archiver"
 
-    def __init__(self, source: EventSource, store: EventStore, partitions: Sequence[int], reader: str) -> None:
+    def __init__(
+        self,
+        source: EventSource,
+        store: EventStore,
+        partitions: Sequence[int],
+        reader: str,
+        *,
+        take_over_ms: int = TAKE_OVER_MS,
+    ) -> None:
         self._source, self._store = source, store
+        self._take_over_ms = take_over_ms
         self._partitions, self._reader = tuple(partitions), reader
         self._missed = dict.fromkeys(self._partitions, 0)
         self._full = False
@@ -65,15 +81,26 @@ class Archiver:
             await self._store.open()
             self._opened = True
         if self._runs % PRUNE_EVERY_RUNS == 0:
-            await self._store.prune(await self._source.now_ms() * 1000)
+            await self._tidy()
         self._runs += 1
         kept = 0
         for partition in self._partitions:
             kept += await self._archive(partition)
         return {"kept": kept} if kept else {}
 
+    async def _tidy(self) -> None:
+        """Let go of what is old, and forget the readers that died and hold nothing: each start of an archiver is a new one."""
+        try:
+            await self._store.prune(await self._source.now_ms() * 1000)
+        except StoreUnavailable as error:  # a file that cannot be deleted must not keep the new ones out
+            self._log.warning("old events could not be let go", error=str(error))
+        for partition in self._partitions:
+            await self._source.unfollow_events(partition, GROUP, "")
+
     async def _archive(self, partition: int) -> int:
-        followed = await self._source.follow_events(partition, GROUP, self._reader, MAX_BATCHES)
+        followed = await self._source.follow_events(
+            partition, GROUP, self._reader, MAX_BATCHES, idle_ms=self._take_over_ms
+        )
         self._missed[partition] += followed.missed  # kept here until it is written
         self.lost += followed.missed
         events = [event for entry_id, batch in followed.batches for event in self._events(partition, entry_id, batch)]
@@ -94,10 +121,13 @@ class Archiver:
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             self._log.warning("unreadable batch", of=str(partition), entry=entry_id, error=str(error)[:200])
             return
+        written_us = _moment_of(entry_id)
         for number, raw in enumerate(raws):
             event = event_of(f"{partition}/{entry_id}/{number}", bytes(raw))
             if event is None:
                 self._log.warning("unreadable record", of=str(partition), entry=entry_id, number=number)
+            elif abs(event.at_us - written_us) > MAX_ODD_US:
+                yield msgspec.structs.replace(event, at_us=written_us)
             else:
                 yield event
 
@@ -110,13 +140,19 @@ class Archiver:
         return Event(f"{partition}/gap/{at_us}-{self._reader}", at_us, body, {"point": "gap", "worker": self._reader})
 
     async def close(self) -> None:
-        """Keep what is left, leave the group, close the store."""
+        """Keep what is left, as far as that goes in a few seconds, leave the group, close the store."""
         try:
-            while await self.run_once():
-                pass
+            async with asyncio.timeout(CLOSE_S):
+                while await self.run_once():
+                    pass
             for partition in self._partitions:
                 await self._source.unfollow_events(partition, GROUP, self._reader)
-        except BackendError as error:  # another archiver takes over what is not finished
-            log.warning("events left to others", extra={"error": str(error)})
+        except (BackendError, TimeoutError) as error:  # another archiver takes over what is not finished
+            log.warning("events left to others", extra={"error": str(error) or "there was no more time"})
         finally:
             await self._store.close()
+
+
+def _moment_of(entry_id: str) -> int:
+    """When an entry was written, in us, as its id says; somebody may have put one of the far future there."""
+    return min(int(entry_id.partition("-")[0]) * 1000, LAST_US)

@@ -4,7 +4,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from reach.events.store import DAY_US
+from reach.events.store import DAY_US, LAST_US
 
 _DAY = re.compile(r"events-(\d{4}-\d{2}-\d{2})")
 
@@ -30,14 +30,26 @@ class Days:
         found = (
             _DAY.fullmatch(path.name.removesuffix(self._suffix)) for path in self.folder.glob(f"events-*{self._suffix}")
         )
-        first = day_of(min(since_us, _LAST_US))
-        last = day_of(min(max(until_us - 1, 0), _LAST_US))
+        first = day_of(min(since_us, LAST_US))
+        last = day_of(min(max(until_us - 1, 0), LAST_US))
         return sorted(match[1] for match in found if match is not None and first <= match[1] <= last)
 
-    def old(self, now_us: int) -> list[str]:
-        """The days that are kept no longer. What says no moment lies in 1970, and goes with the first of them."""
+    def old(self, now_us: int) -> dict[str, list[Path]]:
+        """The days that are kept no longer, with all that lies there of them: also what stands beside a file, or was moved aside.
+
+        What says no moment lies in 1970, and goes with the first of them.
+        """
         first = day_of(max(now_us - (self._days - 1) * DAY_US, 0))
-        return [day for day in self.there() if day < first]
+        gone: dict[str, list[Path]] = {}
+        for path in sorted(self.folder.glob("events-*")):
+            match = _DAY.match(path.name)
+            if match is not None and self._suffix in path.name and match[1] < first:
+                gone.setdefault(match[1], []).append(path)
+        return gone
 
-
-_LAST_US = 253_402_300_799_999_999  # the end of the year 9999, behind which there is no date
+    def aside(self, day: str) -> Path:
+        """A free name for a file of that day that cannot be used: it is not looked into, and goes with its day."""
+        number = 1
+        while (path := self.folder / f"events-{day}.broken-{number}{self._suffix}").exists():
+            number += 1
+        return path

@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -12,6 +13,8 @@ from reach.events.days import Days, day_of
 from reach.events.store import Event, Query, StoreUnavailable, event_of, fits
 
 _Line = tuple[int, str, bytes]
+#: A record is JSON, where a line may only end between two words.
+_ONE_LINE = bytes.maketrans(b"\r\n", b"  ")
 
 
 class JsonLines:
@@ -40,15 +43,12 @@ class JsonLines:
         def append() -> int:
             by_day: dict[str, list[bytes]] = {}
             for event in events:
-                line = b'{"key":"%s","event":%s}\n' % (event.key.encode(), event.body.replace(b"\n", b" "))
+                line = b'{"key":"%s","event":%s}\n' % (event.key.encode(), event.body.translate(_ONE_LINE))
                 by_day.setdefault(day_of(event.at_us), []).append(line)
+            self._days.folder.mkdir(parents=True, exist_ok=True)
             for day, lines in by_day.items():
-                with self._days.path(day).open("a+b") as file:
-                    if _is_torn(file):  # whoever wrote the last line was killed in the middle of it
-                        file.write(b"\n")
-                    file.write(b"".join(lines))
-                    file.flush()
-                    os.fsync(file.fileno())
+                with self._days.path(day).open("a+b", buffering=0) as file:
+                    _append(file, b"".join(lines))
             return len(events)
 
         try:
@@ -62,13 +62,14 @@ class JsonLines:
         def look() -> list[dict[str, Any]]:
             found: dict[str, _Line] = {}
             for day in reversed(self._days.there(query.since_us, query.until_us)):
-                for event in _events_in(self._days.path(day).read_bytes()):
+                for event in _events_in(self._days.path(day)):
                     if fits(event, query):
                         found.setdefault(event.key, (event.at_us, event.key, event.body))
+                        if len(found) >= 2 * query.max_found + 1_000:
+                            found = {line[1]: line for line in _newest(found, query)}
                 if len(found) >= query.max_found:
                     break
-            newest = sorted(found.values())[-query.max_found :]
-            return [msgspec.json.decode(body) for _, _, body in newest]
+            return [msgspec.json.decode(body) for _, _, body in _newest(found, query)]
 
         try:
             return await asyncio.to_thread(look)
@@ -80,11 +81,15 @@ class JsonLines:
 
         def delete() -> int:
             gone = self._days.old(now_us)
-            for day in gone:
-                self._days.path(day).unlink(missing_ok=True)
+            for paths in gone.values():
+                for path in paths:
+                    path.unlink(missing_ok=True)
             return len(gone)
 
-        return await asyncio.to_thread(delete)
+        try:
+            return await asyncio.to_thread(delete)
+        except OSError as error:
+            raise StoreUnavailable(f"event store {self._days.folder}: {error.strerror or error}") from error
 
     async def close(self) -> None:
         """Nothing is held open."""
@@ -105,12 +110,32 @@ def _is_torn(file: Any) -> bool:
     return bool(file.read(1) != b"\n")
 
 
-def _events_in(data: bytes) -> Iterator[Event]:
-    for line in data.splitlines():
-        try:
-            written = _written.decode(line)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            continue  # a line that was torn
-        event = event_of(written.key, bytes(written.event))
-        if event is not None:
-            yield event
+def _append(file: Any, data: bytes) -> None:
+    """All of it, on disk, or nothing: half of it would come again with every attempt, until the disk is full of halves."""
+    if _is_torn(file):  # whoever wrote the last line was killed in the middle of it
+        data = b"\n" + data
+    begin = file.seek(0, os.SEEK_END)
+    try:
+        left = memoryview(data)
+        while left:
+            left = left[file.write(left) :]
+        os.fsync(file.fileno())
+    except OSError:
+        file.truncate(begin)
+        raise
+
+
+def _events_in(path: Path) -> Iterator[Event]:
+    with path.open("rb") as file:
+        for line in file:
+            try:
+                written = _written.decode(line)
+            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+                continue  # a line that was torn
+            event = event_of(written.key, bytes(written.event))
+            if event is not None:
+                yield event
+
+
+def _newest(found: dict[str, _Line], query: Query) -> list[_Line]:
+    return sorted(found.values())[-query.max_found :]

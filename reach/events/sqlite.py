@@ -5,15 +5,18 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
 from reach.errors import ConfigError
 from reach.events.days import Days, day_of
 from reach.events.store import FIELDS, Event, Query, StoreUnavailable
+from reach.log import event_log
 
 T = TypeVar("T")
+log = event_log("reach.events")
 
 BUSY_S = 5.0
 MAX_OPEN_DAYS = 4
@@ -33,15 +36,27 @@ _MAKE = (
     "CREATE INDEX IF NOT EXISTS by_time ON events (at_us)",
     *(f"CREATE INDEX IF NOT EXISTS by_{name} ON events ({name}, at_us) WHERE {name} IS NOT NULL" for name in INDEXED),
 )
-_FULL = (sqlite3.OperationalError, sqlite3.DatabaseError, OSError)
+_SIDES = ("", "-wal", "-shm")
+#: A file that is none, is damaged, or has a table of another form: nothing will ever be written there again.
+_UNUSABLE = (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_ERROR)
+
+
+class _Open(NamedTuple):
+    """A file that is written. `file`: which one it was when it was opened; another may lie under its name since."""
+
+    database: sqlite3.Connection
+    file: tuple[int, int]
 
 
 class SqliteStore:
-    """A folder of SQLite files. One process writes; any number read. Calls run in threads, one at a time."""
+    """A folder of SQLite files. One process writes; any number read. Calls run in threads, one at a time.
+
+    A file that cannot be used is moved aside and told, and the day goes on in a new one; so it does where somebody has deleted it.
+    """
 
     def __init__(self, folder: str, *, days: int = 30) -> None:
         self._days = Days(folder, ".sqlite", days)
-        self._open: dict[str, sqlite3.Connection] = {}
+        self._open: dict[str, _Open] = {}
         self._alone = threading.Lock()
 
     async def open(self) -> None:
@@ -67,12 +82,7 @@ class SqliteStore:
             for event in events:
                 values = (event.fields.get(name) for name in FIELDS)
                 by_day.setdefault(day_of(event.at_us), []).append((event.key, event.at_us, *values, event.body))
-            new = 0
-            for day, rows in by_day.items():
-                database = self._writable(day)
-                with database:
-                    new += database.executemany(_INSERT, rows).rowcount
-            return new
+            return sum(self._insert(day, rows) for day, rows in by_day.items())
 
         return await self._run(insert)
 
@@ -85,9 +95,7 @@ class SqliteStore:
                 left = query.max_found - len(found)
                 if left <= 0:
                     break
-                uri = f"{self._days.path(day).absolute().as_uri()}?mode=ro"
-                with closing(sqlite3.connect(uri, uri=True, timeout=BUSY_S)) as database:
-                    found += [body for (body,) in database.execute(*_select(query, left))]
+                found += self._look(self._days.path(day), query, left)
             return [msgspec.json.decode(body) for body in reversed(found)]
 
         return await self._run(look)
@@ -97,13 +105,10 @@ class SqliteStore:
 
         def delete() -> int:
             gone = self._days.old(now_us)
-            for day in gone:
-                database = self._open.pop(day, None)
-                if database is not None:
-                    database.close()
-                for more in ("", "-wal", "-shm"):
-                    path = self._days.path(day)
-                    path.with_name(path.name + more).unlink(missing_ok=True)
+            for day, paths in gone.items():
+                self._shut(day)
+                for path in paths:
+                    path.unlink(missing_ok=True)
             return len(gone)
 
         return await self._run(delete)
@@ -112,31 +117,96 @@ class SqliteStore:
         """Close every file."""
 
         def shut() -> None:
-            while self._open:
-                self._open.popitem()[1].close()
+            for day in tuple(self._open):
+                self._shut(day)
 
         await self._run(shut)
 
+    def _insert(self, day: str, rows: Sequence[tuple[Any, ...]]) -> int:
+        for last in (False, True):
+            try:
+                database = self._writable(day)
+                with database:
+                    return database.executemany(_INSERT, rows).rowcount
+            except sqlite3.DatabaseError as error:
+                if last or not _is_unusable(error):
+                    self._shut(day)  # whatever it was (a full disk), the next attempt begins anew
+                    raise
+                self._move_aside(day, error)
+        raise AssertionError("unreachable")
+
+    def _look(self, path: Path, query: Query, most: int) -> list[bytes]:
+        try:
+            uri = f"{path.absolute().as_uri()}?mode=ro"
+            with closing(sqlite3.connect(uri, uri=True, timeout=BUSY_S)) as database:
+                return [body for (body,) in database.execute(*_select(query, most))]
+        except sqlite3.DatabaseError as error:
+            if path.exists() and not _is_unusable(error):
+                raise
+            # One day that is damaged, or that has gone meanwhile, hides no other.
+            log.warning("a day of events cannot be read", extra={"file": str(path), "error": str(error)})
+            return []
+
     def _writable(self, day: str) -> sqlite3.Connection:
-        database = self._open.get(day)
-        if database is None:
+        path = self._days.path(day)
+        held = self._open.get(day)
+        if held is not None and held.file != _file_at(path):
+            log.error("a file of events was deleted or replaced under us", extra={"file": str(path)})
+            self._shut(day)
+            held = None
+        if held is None:
             if len(self._open) >= MAX_OPEN_DAYS:
-                self._open.pop(min(self._open)).close()
-            database = sqlite3.connect(self._days.path(day), timeout=BUSY_S, check_same_thread=False)
+                self._shut(min(self._open))
+            self._days.folder.mkdir(parents=True, exist_ok=True)
+            database = sqlite3.connect(path, timeout=BUSY_S, check_same_thread=False)
+            held = self._open[day] = _Open(database, _file_at(path))
             for statement in _MAKE:
                 database.execute(statement)
-            self._open[day] = database
-        return database
+        return held.database
+
+    def _shut(self, day: str) -> None:
+        held = self._open.pop(day, None)
+        if held is not None:
+            held.database.close()
+
+    def _move_aside(self, day: str, error: sqlite3.DatabaseError) -> None:
+        path, held = self._days.path(day), self._open.get(day)
+        mine = held is not None and held.file == _file_at(path)  # else another archiver has done it
+        self._shut(day)
+        if not mine:
+            return
+        to = self._days.aside(day)
+        for side in _SIDES:
+            beside = path.with_name(path.name + side)
+            if beside.exists():
+                beside.rename(to.with_name(to.name + side))
+        log.error(
+            "a file of events cannot be used and was moved aside", extra={"file": to.name, "error": str(error)[:200]}
+        )
 
     async def _run(self, work: Callable[[], T]) -> T:
         def alone() -> T:
             with self._alone:
                 try:
                     return work()
-                except _FULL as error:
+                except (sqlite3.Error, OSError) as error:
                     raise StoreUnavailable(f"event store {self._days.folder}: {error}") from error
 
         return await asyncio.to_thread(alone)
+
+
+def _file_at(path: Path) -> tuple[int, int]:
+    """Which file lies there; nothing: (0, 0)."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return 0, 0
+    return found.st_dev, found.st_ino
+
+
+def _is_unusable(error: sqlite3.DatabaseError) -> bool:
+    code = getattr(error, "sqlite_errorcode", None)  # absent: of the module, not of the library
+    return code is not None and code & 0xFF in _UNUSABLE
 
 
 def _select(query: Query, most: int) -> tuple[str, list[Any]]:

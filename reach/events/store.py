@@ -9,6 +9,7 @@ from reach.errors import BackendUnavailable
 
 MAX_FOUND = 10_000
 DAY_US = 86_400_000_000
+LAST_US = 253_402_300_799_999_999  # the end of the year 9999, behind which there is no date
 
 
 class StoreUnavailable(BackendUnavailable):
@@ -113,13 +114,13 @@ class EventStore(Protocol):
 def event_of(key: str, body: bytes) -> Event | None:
     """The event of a record; None for bytes that are no JSON object: they were written by nobody who knows what a record is."""
     try:
-        told = msgspec.json.decode(body, type=dict[str, Any])
+        told = _told.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
-    at_us = told.get("at_us", 0)
-    if type(at_us) is not int or not 0 <= at_us < 1 << 62:
+    at_us = told.at_us
+    if type(at_us) is not int or not 0 <= at_us <= LAST_US:
         at_us = 0
-    fields = {name: value for name in FIELDS if isinstance(value := told.get(name), str) and value}
+    fields = {name: value for name in FIELDS if type(value := getattr(told, name)) is str and value}
     return Event(key, at_us, body, fields)
 
 
@@ -130,3 +131,8 @@ def fits(event: Event, query: Query) -> bool:
         and all(event.fields.get(name) in wanted for name, wanted in query.fields.items())
         and (not query.text or query.text.lower() in event.body.decode("utf-8", "replace").lower())
     )
+
+
+_told: msgspec.json.Decoder[Any] = msgspec.json.Decoder(
+    msgspec.defstruct("_Told", [("at_us", Any, 0), *((name, Any, None) for name in FIELDS)])
+)
