@@ -78,7 +78,7 @@ def _row(message: Message) -> Row:
     )
     end = message.code or "no end recorded"
     took = spoken(message.ended_at_us - message.began_at_us)
-    rows = [Row(mark.at_us, _told(message, mark)) for mark in message.marks]
+    rows = [Row(mark.at_us, mark_told(mark, legs=_has_legs(message))) for mark in message.marks]
     rows += [_run_row(message, number, run) for number, run in enumerate(message.runs)]
     rows += [_row(child) for child in message.children if child.in_run is None]
     rows.sort(key=lambda row: row.at_us)  # of one moment the choice comes before what was chosen
@@ -88,20 +88,24 @@ def _row(message: Message) -> Row:
 
 def _run_row(message: Message, number: int, run: Run) -> Row:
     at_us = next(at for at in (run.sent_at_us, run.began_at_us, run.ended_at_us) if at is not None)
+    children = [_row(child) for child in message.children if child.in_run == number]
+    return Row(at_us, run_told(run, legs=_has_legs(message)), run.began_at_us, run.ended_at_us, tuple(children))
+
+
+def run_told(run: Run, *, legs: bool = False) -> str:
+    """A run in words. `legs`: also of which leg."""
     who = "/".join(part for part in (run.agent, run.instance) if part) or "?"
     told = [f"waited {spoken(run.wait_us)}"] if run.wait_us is not None else []
     told += [f"ran {spoken(run.run_us)}"] if run.run_us is not None else []
     told += [run.code] if run.code else ["not begun" if run.began_at_us is None else "no end recorded"]
-    leg = f"leg {run.leg} " if _has_legs(message) else ""
+    leg = f"leg {run.leg} " if legs else ""
     where = f" on {run.host}" if run.host else ""
-    moved = " (moved)" if run.moved else ""
-    children = [_row(child) for child in message.children if child.in_run == number]
-    label = f"{leg}run {run.attempt} {who}{where}{moved}: {', '.join(told)}"
-    return Row(at_us, label, run.began_at_us, run.ended_at_us, tuple(children))
+    return f"{leg}run {run.attempt} {who}{where}{' (moved)' if run.moved else ''}: {', '.join(told)}"
 
 
-def _told(message: Message, mark: Mark) -> str:
-    leg = f"leg {mark.leg} " if _has_legs(message) and mark.point != "route.matched" else ""
+def mark_told(mark: Mark, *, legs: bool = False) -> str:
+    """What else happened in words."""
+    leg = f"leg {mark.leg} " if legs and mark.point != "route.matched" else ""
     told = [f"{mark.counts.get('fit', 0)} of {mark.counts['matched']} fit"] if "matched" in mark.counts else []
     told += [f"{mark.strategy} chose {mark.chosen}"] if mark.chosen and mark.strategy else []
     told += [f"fallback {mark.via}"] if mark.via else []

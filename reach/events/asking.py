@@ -6,6 +6,8 @@ from typing import Any
 
 import msgspec
 
+from reach.envelope.scan import is_json, is_utf8
+from reach.events.decided import Decisions, decisions_of
 from reach.events.opening import open_store
 from reach.events.reading import Recorded, batches_from, batches_since, events_in
 from reach.events.store import MAX_FOUND, Event, EventStore, Query, fits
@@ -117,6 +119,22 @@ class Events:
             BackendError: As `find`.
         """
         return (await self.records_of(name)).trace()
+
+    async def explain(self, msg_id: str) -> Decisions | None:
+        """Why a message went where it went: each decision with all who were looked at, and each run; None: nothing is recorded of it.
+
+        Raises:
+            BackendError: As `find`.
+        """
+        found = decisions_of(msg_id, (await self.records_of(msg_id)).found.records())
+        if found is None:
+            return None
+        policy = (await self._source.snapshot()).routes.get(found.pattern)
+        return (
+            msgspec.structs.replace(found, policy=msgspec.Raw(policy))
+            if policy and is_utf8(policy) and is_json(policy)
+            else found
+        )
 
     async def follow_trace(self, name: str) -> AsyncIterator[Trace]:
         """The same, now (where anything is recorded) and each time that something has happened, for ever.

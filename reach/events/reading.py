@@ -6,6 +6,7 @@ from typing import Protocol
 
 import msgspec
 
+from reach.backend.steps import Snapshot
 from reach.events.store import Event, event_of
 
 PAGE = 100
@@ -23,6 +24,8 @@ class Recorded(Protocol):
     partitions: int
 
     async def now_ms(self) -> int: ...
+
+    async def snapshot(self) -> Snapshot: ...
 
     async def read_events(self, partition: int, cursor: str, block_ms: int, max_entries: int = 100) -> Batches: ...
 

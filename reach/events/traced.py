@@ -138,12 +138,12 @@ def trace_of(name: str, records: Iterable[Record], *, cut: bool = False) -> Trac
     missing = count = 0
     for record in sorted(records, key=_when):
         if record.get("point") == "gap":
-            missing += sum(number for number in _dict(record, "counts").values() if type(number) is int)
-        elif _text(record, "msg_id"):
+            missing += sum(number for number in dict_of(record, "counts").values() if type(number) is int)
+        elif text_of(record, "msg_id"):
             count += 1
-            by_id.setdefault(_text(record, "msg_id"), []).append(record)
+            by_id.setdefault(text_of(record, "msg_id"), []).append(record)
             if record.get("point") == "agent.received":
-                spans[_text(record, "span_id")] = record
+                spans[text_of(record, "span_id")] = record
     parents = {msg_id: _parent(msg_id, own, by_id, spans) for msg_id, own in by_id.items()}
     below: dict[str, list[str]] = {}
     for msg_id in by_id:
@@ -152,7 +152,7 @@ def trace_of(name: str, records: Iterable[Record], *, cut: bool = False) -> Trac
     moments = [_at(record) for own in by_id.values() for record in own]
     return Trace(
         name=name,
-        conversations=tuple(sorted({_text(one, "correlation_id") for own in by_id.values() for one in own} - {""})),
+        conversations=tuple(sorted({text_of(one, "correlation_id") for own in by_id.values() for one in own} - {""})),
         messages=roots,
         count=len(by_id),
         began_at_us=min(moments, default=0),
@@ -179,12 +179,12 @@ def _message(
     ]
     return Message(
         msg_id=msg_id,
-        correlation_id=next(filter(None, (_text(one, "correlation_id") for one in own)), ""),
+        correlation_id=next(filter(None, (text_of(one, "correlation_id") for one in own)), ""),
         in_reply_to=parents[msg_id][0],
-        source=_text(_dict(_dict(first, "envelope"), "source"), "agent_id"),
-        type=next(filter(None, (_text(one, "type") for one in own)), ""),
-        schema=next(filter(None, (_text(one, "schema") for one in own)), ""),
-        pattern=next(filter(None, (_text(one, "pattern") for one in own)), ""),
+        source=text_of(dict_of(dict_of(first, "envelope"), "source"), "agent_id"),
+        type=next(filter(None, (text_of(one, "type") for one in own)), ""),
+        schema=next(filter(None, (text_of(one, "schema") for one in own)), ""),
+        pattern=next(filter(None, (text_of(one, "pattern") for one in own)), ""),
         code=code,
         open=is_open,
         began_at_us=_at(own[0]),
@@ -199,7 +199,7 @@ def _runs(own: Sequence[Record]) -> tuple[Run, ...]:
     """The runs, in order of their beginning. A free one, such as after a wait, has the number of the one before it."""
     found: list[tuple[tuple[int, int], dict[str, Record]]] = []
     for record in own:
-        point, key = _text(record, "point"), (_int(record, "leg"), _int(record, "attempt"))
+        point, key = text_of(record, "point"), (int_of(record, "leg"), int_of(record, "attempt"))
         if point not in _SENT | _RUN:
             continue
         slot = "sent" if point in _SENT else point
@@ -207,7 +207,7 @@ def _runs(own: Sequence[Record]) -> tuple[Run, ...]:
         if slot == "agent.received":
             same = [parts for parts in same if "agent.completed" not in parts]
         if slot in {"agent.responding", "agent.completed"}:  # two may hold it, where one of them was thought lost
-            own_run = [parts for parts in same if _holder(parts) == _text(record, "instance")]
+            own_run = [parts for parts in same if _holder(parts) == text_of(record, "instance")]
             same = own_run or same
         if same:
             same[-1][slot] = record
@@ -217,7 +217,7 @@ def _runs(own: Sequence[Record]) -> tuple[Run, ...]:
 
 
 def _holder(parts: Mapping[str, Record]) -> str:
-    return _text(parts["agent.received"], "instance") if "agent.received" in parts else ""
+    return text_of(parts["agent.received"], "instance") if "agent.received" in parts else ""
 
 
 def _run(leg: int, attempt: int, parts: Mapping[str, Record]) -> Run:
@@ -227,25 +227,25 @@ def _run(leg: int, attempt: int, parts: Mapping[str, Record]) -> Run:
     return Run(
         leg=leg,
         attempt=attempt,
-        agent=next(filter(None, (_text(one, "agent") for one in who)), ""),
-        instance=next(filter(None, (_text(one, "instance") for one in who)), ""),
-        host=_text(began, "node") if began is not None else "",  # who records the end may be a router elsewhere
+        agent=next(filter(None, (text_of(one, "agent") for one in who)), ""),
+        instance=next(filter(None, (text_of(one, "instance") for one in who)), ""),
+        host=text_of(began, "node") if began is not None else "",  # who records the end may be a router elsewhere
         moved=sent is not None and sent.get("point") == "message.moved",
         sent_at_us=sent_at,
         began_at_us=began_at,
         ended_at_us=ended_at,
         wait_us=max(began_at - sent_at, 0) if began_at is not None and sent_at is not None else None,
         run_us=max(ended_at - began_at, 0) if ended_at is not None and began_at is not None else None,
-        code=_text(ended, "code") if ended is not None else "",
+        code=text_of(ended, "code") if ended is not None else "",
     )
 
 
 def _mark(record: Record) -> Mark:
-    counts = {name: number for name, number in _dict(record, "counts").items() if type(number) is int}
-    texts = {name: _text(record, name) for name in ("point", "agent", "code", "strategy", "chosen")}
-    via = _text(record, "fallback") or _text(record, "via")
+    counts = {name: number for name, number in dict_of(record, "counts").items() if type(number) is int}
+    texts = {name: text_of(record, name) for name in ("point", "agent", "code", "strategy", "chosen")}
+    via = text_of(record, "fallback") or text_of(record, "via")
     return Mark(
-        at_us=_at(record), leg=_int(record, "leg"), attempt=_int(record, "attempt"), via=via, counts=counts, **texts
+        at_us=_at(record), leg=int_of(record, "leg"), attempt=int_of(record, "attempt"), via=via, counts=counts, **texts
     )
 
 
@@ -254,7 +254,7 @@ def _end(own: Sequence[Record]) -> tuple[str, bool]:
     last: dict[int, Record] = {}
     legs: set[int] = set()
     for record in own:
-        point, leg = record.get("point"), _int(record, "leg")
+        point, leg = record.get("point"), int_of(record, "leg")
         if point in _SENT:
             legs.add(leg)
         if point == "message.delivered":
@@ -262,7 +262,7 @@ def _end(own: Sequence[Record]) -> tuple[str, bool]:
         elif point not in {"message.received", "route.matched"} and not last.get(leg, {}).get("is_final"):
             last[leg] = record
     ended = {leg: one for leg, one in last.items() if one.get("is_final") or one.get("point") in ENDS}
-    codes = Counter(_text(one, "code") or "?" for _, one in sorted(ended.items()))
+    codes = Counter(text_of(one, "code") or "?" for _, one in sorted(ended.items()))
     is_open = bool(legs - ended.keys()) or not ended
     if len(ended) == 1:
         return next(iter(codes)), is_open
@@ -280,13 +280,13 @@ def _parent(
     first = next((one for one in own if one.get("point") in {"message.received", "message.rejected"}), None)
     if first is None:
         return "", ""
-    over = spans.get(_text(first, "parent_span_id"))
+    over = spans.get(text_of(first, "parent_span_id"))
     if over is not None and over.get("msg_id") != msg_id:
-        return _text(over, "msg_id"), (_int(over, "leg"), _int(over, "attempt"))
-    envelope = _dict(first, "envelope")
-    hops = _dict(envelope, "traces").get("previous_hops")
+        return text_of(over, "msg_id"), (int_of(over, "leg"), int_of(over, "attempt"))
+    envelope = dict_of(first, "envelope")
+    hops = dict_of(envelope, "traces").get("previous_hops")
     agent = hops[-1] if isinstance(hops, list) and hops and isinstance(hops[-1], str) else ""
-    answered = _text(envelope, "in_reply_to")
+    answered = text_of(envelope, "in_reply_to")
     if answered in by_id and answered != msg_id:
         return answered, agent
     if agent:
@@ -320,24 +320,27 @@ def _in_circle(msg_id: str, parents: Mapping[str, _Parent]) -> bool:
 
 
 def _when(record: Record) -> tuple[int, int]:
-    point = _text(record, "point")
+    point = text_of(record, "point")
     return _at(record), _ORDER.index(point) if point in _ORDER else len(_ORDER)
 
 
 def _at(record: Record) -> int:
-    return _int(record, "at_us")
+    return int_of(record, "at_us")
 
 
-def _int(record: Record, name: str) -> int:
+def int_of(record: Record, name: str) -> int:
+    """A whole number of it; 0 where it is none."""
     value = record.get(name)
     return value if type(value) is int else 0
 
 
-def _text(record: Record, name: str) -> str:
+def text_of(record: Record, name: str) -> str:
+    """A text of a record, which anybody may have written; "" where it is none."""
     value = record.get(name)
     return value if isinstance(value, str) else ""
 
 
-def _dict(record: Record, name: str) -> dict[str, Any]:
+def dict_of(record: Record, name: str) -> dict[str, Any]:
+    """An object in it; an empty one where it is none."""
     value = record.get(name)
     return value if isinstance(value, dict) else {}

@@ -34,3 +34,19 @@ async def test_trace_draws_the_conversation_of_a_message(place: str, tmp_path: P
     assert (done.returncode, done.stdout) == (1, b"")
     assert b"no records of nobody" in done.stderr
     assert (await call(place, "trace", "x", "--event-store", "ftp:x")).returncode == 78
+
+
+async def test_explain_says_who_was_looked_at_and_why_not(place: str) -> None:
+    done = await call(place, "request", "capability:refund", "1", "-o", "json")
+    msg_id = json.loads(done.stdout)["msg_id"]
+
+    async def ended() -> bool:
+        told = json.loads((await call(place, "explain", msg_id, "-o", "json")).stdout or b"{}")
+        return bool(told.get("code") == "ok" and told["runs"] and told["decisions"])
+
+    await wait_until(ended, 20)
+    out = (await call(place, "explain", msg_id)).stdout.decode()
+    assert "1 answer the pattern, 1 fit" in out
+    assert "policy now: none, so the default holds" in out
+    assert "refund-1" in out.split("AGENT", 1)[1]
+    assert (await call(place, "explain", "nobody")).returncode == 1

@@ -83,6 +83,28 @@ async def test_a_request_through_three_agents_with_one_retry_is_a_tree(reach: Re
     assert await events.trace("nobody") is None
 
 
+async def test_why_a_message_went_where_it_went(reach: Reach) -> None:
+    await reach.routes.set("capability:pay", b'{"strategy": "round_robin"}')
+    receipt = await reach.request("capability:help", {"order": 3})
+    tree = await traced(reach.events, receipt.msg_id)
+    pay = tree.messages[0].children[0]
+    found = await reach.events.explain(pay.msg_id)
+    assert found is not None
+    assert (found.pattern, found.code, found.open, bytes(found.policy or b"")) == (
+        "capability:pay",
+        "ok",
+        False,
+        b'{"strategy": "round_robin"}',
+    )
+    assert [(one.attempt, one.strategy, one.chosen) for one in found.decisions] == [
+        (0, "round_robin", ("bank",)),
+        (2, "round_robin", ("bank",)),
+    ]
+    assert [(one.agent, one.chosen, one.filter) for one in found.decisions[0].candidates] == [("bank", True, "")]
+    assert found.runs == pay.runs
+    assert await reach.events.explain("nobody") is None
+
+
 async def test_what_redis_has_let_go_is_in_the_store_and_what_is_in_both_stands_there_once(
     reach: Reach, tmp_path: Path, server: PrivateServer
 ) -> None:

@@ -1,0 +1,69 @@
+"""Why a message went there: what is made of its records, and how it is told."""
+
+from reach.cli.decided import lines_of
+from reach.events.decided import decisions_of
+from tests.unit.events.test_traced import record, run
+
+LOOKED = [
+    {"agent": "bank-2", "score": 0.75},
+    {"agent": "bank", "score": 0.25, "reason": "much slower"},
+    {"agent": "vault", "filter": "state", "reason": "draining"},
+    {"agent": "odd", "score": True},
+    "junk",
+]
+RECORDS = [
+    record(0, "message.received", "m1", pattern="capability:pay", type="request"),
+    record(
+        1,
+        "route.matched",
+        "m1",
+        pattern="capability:pay",
+        strategy="score",
+        chosen="bank-2",
+        tier="large: its sender says so",
+        duration_us=35,
+        counts={"matched": 24, "fit": 2, "state": 22},
+        candidates=LOOKED,
+    ),
+    *run("m1", 1, "bank-2", 1, 2, 3, "handler.error"),
+    record(4, "message.retried", "m1", attempt=1, agent="bank-2", code="handler.error"),
+    record(5, "route.failed", "m1", attempt=1, code="route.no_capacity", counts={"matched": 1, "fit": 0, "tried": 1}),
+    record(0, "message.received", "m2", pattern="other"),
+]
+TOLD = """\
+capability:pay  m1  request: route.no_capacity
+policy now: none, so the default holds
+
+2026-05-28 20:26:40.001 (+1.0 ms) score: bank-2
+24 answer the pattern, 2 fit; refused by state 22, decided in 35 us
+tier large: its sender says so
+AGENT   SCORE  SHARE  REFUSED BY  WHY
+bank-2  0.75   75.0%  chosen      -
+bank    0.25   25.0%  -           much slower
+vault   -      -      state       draining
+odd     -      -      -           -
+and 20 more
+  run 1 bank-2/bank-2.1 on box: waited 1.0 ms, ran 1.0 ms, handler.error
+  message.retried: run 1, bank-2, handler.error
+
+2026-05-28 20:26:40.005 (+5.0 ms) nobody
+1 answer the pattern, 0 fit; refused by tried 1
+it ended as route.no_capacity
+  route.failed: 0 of 1 fit, run 1, route.no_capacity"""
+
+
+def test_every_decision_is_told_with_all_who_were_looked_at() -> None:
+    found = decisions_of("m1", RECORDS)
+    assert found is not None
+    assert "\n".join(lines_of(found)) == TOLD
+    assert decisions_of("m3", RECORDS) is None
+
+
+def test_where_no_decision_is_recorded_that_is_said() -> None:
+    found = decisions_of("m2", RECORDS)
+    assert found is not None
+    assert lines_of(found) == [
+        "other  m2: no end recorded",
+        "policy now: none, so the default holds",
+        "no decision is recorded",
+    ]
