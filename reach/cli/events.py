@@ -1,7 +1,6 @@
-"""`reach events`: the hop records as they were written, of everything or of one conversation."""
+"""`reach events`: the hop records as they were written, of everything, of one conversation, or those that fit (`search`)."""
 
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime
 from typing import Any
 
 import click
@@ -9,7 +8,7 @@ import msgspec
 
 from reach.backend import open_backend
 from reach.backend.port import Backend
-from reach.cli import edge
+from reach.cli import edge, recorded, searching
 from reach.envelope.rules import LAST_MOMENT_MS
 
 #: the end of the year 9999, behind which there is no date
@@ -18,12 +17,27 @@ PAGE = 100
 BLOCK_MS = 1_000
 
 
-@click.command()
+class _Named(click.Group):
+    """`reach events NAME` is `reach events show NAME`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Put the command in where none is named."""
+        if not args or (args[0] not in self.commands and args[0] not in {"-h", "--help"}):
+            args = ["show", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group(cls=_Named)
+def events() -> None:
+    """Print hop records: `reach events [NAME]` as they were written, `reach events search` those that fit."""
+
+
+@events.command("show")
 @click.argument("name", required=False)
 @click.option("-f", "--follow", is_flag=True, help="Go on as new records come, until Ctrl-C.")
 @edge.with_place
 @edge.with_output("text", "ndjson")
-def events(name: str | None, follow: bool, redis_url: str, env: str, form: str) -> int:
+def show(name: str | None, follow: bool, redis_url: str, env: str, form: str) -> int:
     """Print hop records. NAME: only those of this message (msg_id) or conversation (correlation_id)."""
     if edge.run(_print(redis_url, env, name, follow=follow, form=form)) or name is None:
         return edge.OK
@@ -41,11 +55,11 @@ async def _print(url: str, env: str, name: str | None, *, follow: bool, form: st
             if name is not None and name not in {record.get("msg_id"), record.get("correlation_id")}:
                 continue
             if follow:
-                _tell(record, form)
+                recorded.tell(record, form)
             else:
                 kept.append(record)
         for record in sorted(kept, key=lambda found: found.get("at_us", 0)):
-            _tell(record, form)
+            recorded.tell(record, form)
         return len(kept)
     finally:
         await backend.close()
@@ -83,14 +97,4 @@ def _has_moment(record: dict[str, Any]) -> bool:
     return type(at_us) is int and 0 <= at_us <= LAST_US
 
 
-def _tell(record: dict[str, Any], form: str) -> None:
-    if form == "ndjson":
-        edge.data(edge.as_json(record, indent=0))
-    else:
-        edge.show(_line(record).replace("\n", "\\n"))
-
-
-def _line(record: dict[str, Any]) -> str:
-    moment = datetime.fromtimestamp(record.get("at_us", 0) / 1e6, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
-    told = [str(record[name]) for name in ("agent", "chosen", "via", "code") if record.get(name)]
-    return f"{moment}  {record.get('msg_id', ''):36}  {record.get('leg', 0)}  {record.get('point', ''):18}  {' '.join(told)}".rstrip()
+events.add_command(searching.search)

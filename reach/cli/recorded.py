@@ -53,3 +53,11 @@ def line_of(record: dict[str, Any]) -> str:
     leg = record.get("leg", 0)
     line = f"{moment(moment_of(record))}  {record.get('msg_id', ''):36}  {leg}  {record.get('point', ''):18}  {' '.join(who)}"
     return line.rstrip().replace("\n", "\\n")
+
+
+def tell(record: dict[str, Any], form: str) -> None:
+    """Print a record on one line, for people or (ndjson) as data."""
+    if form == "ndjson":
+        edge.data(edge.as_json(record, indent=0))
+    else:
+        edge.show(line_of(record))

@@ -41,6 +41,14 @@ class Events:
         """
         return Events(self._source, open_store(url))
 
+    async def now_us(self) -> int:
+        """This moment by the clock of Redis, which all records go by.
+
+        Raises:
+            BackendError: It cannot be asked.
+        """
+        return await self._source.now_ms() * 1000
+
     async def find(self, query: Query | None = None) -> list[dict[str, Any]]:
         """The newest records that fit (at most `query.max_found`), oldest first.
 

@@ -190,7 +190,7 @@ def test_events_of_nobody_are_a_failure_and_records_have_a_date(server: PrivateS
     record = {"at_us": 1_700_000_000_000_000, "point": HOSTILE, "msg_id": "m"}
     client("XADD", f"{T}events", "*", "b", json.dumps([record]), "v", "1")
     line = reach("events", "m", REACH_REDIS_URL=server.url).stdout.decode()
-    assert line.startswith("2023-11-14 22:13:20")
+    assert line.startswith("2023-11-14 22:13:20.000")
     assert "\x1b" not in line
 
 

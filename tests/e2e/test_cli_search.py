@@ -1,0 +1,79 @@
+"""`reach events search` and `reach tail`: records that fit, from Redis and from an event store."""
+
+import json
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reach.backend.keys import KeySpace
+from reach.backend.private_server import PrivateServer
+from reach.events.opening import open_store
+from reach.events.store import event_of
+from tests.e2e.plain import Wire
+from tests.e2e.processes import Process, reach
+
+pytestmark = pytest.mark.processes
+
+EVENTS = KeySpace("dev").events(0)
+NOON_US = 1_780_000_000_000_000  # 2026-05-28T20:26:40Z
+
+
+def put(client: Wire, *records: dict[str, Any]) -> None:
+    client("XADD", EVENTS, "*", "b", json.dumps(records), "v", "1")
+
+
+def found(server: PrivateServer, *arguments: str) -> list[dict[str, Any]]:
+    done = reach("events", "search", *arguments, "-o", "ndjson", REACH_REDIS_URL=server.url)
+    assert done.returncode == (0 if done.stdout else 1), done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+async def test_search_finds_what_fits_in_redis_and_in_the_store_each_once(
+    server: PrivateServer, client: Wire, tmp_path: Path
+) -> None:
+    old = {"at_us": NOON_US, "point": "agent.completed", "msg_id": "m1", "agent": "bank", "code": "handler.error"}
+    new = {"at_us": NOON_US + 60_000_000, "point": "agent.completed", "msg_id": "m2", "agent": "bank", "code": "ok"}
+    both = {"at_us": NOON_US + 120_000_000, "point": "message.dead", "msg_id": "m2", "type": "order", "schema": "a.v1"}
+    url = f"sqlite:{tmp_path}"
+    store = open_store(url)
+    await store.open()
+    events = [event_of(f"0/{n}-0/0", json.dumps(one).encode()) for n, one in enumerate((old, both))]
+    await store.write([event for event in events if event is not None])
+    await store.close()
+    put(client, new, both)
+    assert found(server) == [new, both]
+    assert found(server, "--event-store", url) == [old, new, both]
+    assert found(server, "--event-store", url, "--agent", "bank", "--code", "ok", "--code", "handler.error") == [
+        old,
+        new,
+    ]
+    assert found(server, "--event-store", url, "--point", "message.dead", "--type", "order", "--schema", "a.v1") == [
+        both
+    ]
+    assert found(server, "--event-store", url, "--text", "HANDLER.") == [old]
+    assert found(server, "--event-store", url, "--since", "2026-05-28T20:27:00Z", "--until", "2026-05-28T20:28:40") == [
+        new
+    ]
+    assert found(server, "--event-store", url, "--msg-id", "m2", "-n", "1") == [both]
+    assert found(server, "--since", "1m") == []
+    done = reach("events", "search", "-o", "json", REACH_REDIS_URL=server.url)
+    assert json.loads(done.stdout) == [new, both]
+    text = reach("events", "search", "--code", "ok", REACH_REDIS_URL=server.url).stdout.decode()
+    assert text == f"2026-05-28 20:27:40.000  {'m2':36}  0  agent.completed     bank ok\n"
+    for wrong in (("--since", "soon"), ("--since", "2026-13-01"), ("-n", "0")):
+        assert reach("events", "search", *wrong, REACH_REDIS_URL=server.url).returncode == 2
+
+
+def test_tail_prints_what_comes_and_fits(server: PrivateServer, client: Wire) -> None:
+    put(client, {"at_us": NOON_US, "point": "agent.completed", "code": "ok", "msg_id": "before"})
+    with Process(
+        "reach.cli", "tail", "--code", "ok", "--since", "60", "-o", "ndjson", "--redis-url", server.url
+    ) as shown:
+        assert json.loads(shown.first_line())["msg_id"] == "before"
+        put(client, {"at_us": NOON_US + 1, "point": "agent.completed", "code": "handler.error", "msg_id": "no"})
+        put(client, {"at_us": NOON_US + 2, "point": "agent.completed", "code": "ok", "msg_id": "after"})
+        assert json.loads(shown.first_line())["msg_id"] == "after"
+        shown.signal(signal.SIGINT)
+        assert shown.wait()[0] == 130
