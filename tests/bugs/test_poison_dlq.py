@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from reach import Agent, Context, Reach, Reject, Retry
+from reach.backend import open_backend
 from reach.testing import wait_until
 from tests.bugs import poisoned_agent
 from tests.bugs.served import served
@@ -104,7 +105,15 @@ async def supervised(url: str, agent_id: str) -> AsyncIterator[list[int]]:
             ended.append(await (await start()).wait())
 
     task = asyncio.create_task(supervise())
+    backend = open_backend(url)
+    await backend.open()
+
+    async def registered() -> bool:
+        return await backend.registered(agent_id) is not None
+
     try:
+        await wait_until(registered, 30, "the agent has registered")
+        await backend.close()
         yield ended
     finally:
         task.cancel()
