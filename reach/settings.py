@@ -17,7 +17,7 @@ from reach import ids
 from reach.errors import ConfigError
 
 DEFAULT_URL = "redis://localhost:6379"
-ROLES: Final = ("router", "archiver")
+ROLES: Final = ("router", "archiver", "alert-bridge")
 LOG_FORMATS: Final = ("json", "console")
 LOG_LEVELS: Final = ("debug", "info", "warning", "error")
 URL_SCHEMES: Final = ("redis", "rediss", "unix", "memory")
@@ -54,6 +54,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     event_days: int
     trace_share: float | None
     trace_slow_ms: int
+    alert_to: tuple[str, ...]
+    alert_listen: str
+    alert_token: str
 
 
 class Setting(NamedTuple):
@@ -96,6 +99,8 @@ def load(environ: Mapping[str, str], options: Mapping[str, object] | None = None
         problems.append(
             "--event-store: the role archiver has nowhere to put records: sqlite:<folder> or jsonl:<folder>"
         )
+    if "alert-bridge" in values.get("roles", ()) and values.get("alert_to") == ():
+        problems.append("--alert-to: the role alert-bridge has nobody to tell: wecom=<address of the robot>, for one")
     if problems:
         raise ConfigError("; ".join(problems), details={"problems": problems})
     return Settings(**values)
@@ -150,7 +155,7 @@ def markdown() -> str:
 
 
 def _shown(setting: Setting, text: str) -> str:
-    if setting.field == "token_keys":
+    if setting.field in {"token_keys", "alert_to", "alert_token"}:
         return "***"
     return repr(safe_url(text) if setting.field == "redis_url" else text)
 
@@ -237,6 +242,19 @@ def _keys(text: str) -> tuple[str, ...]:
     return keys
 
 
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
+def _listen(text: str) -> str:
+    if (
+        not re.fullmatch(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9.-]+):[0-9]{1,5}", text)
+        or int(text.rpartition(":")[2]) > 65_535
+    ):
+        raise ValueError("is no <host>:<port>")
+    return text
+
+
 def _one_of(names: tuple[str, ...]) -> Callable[[str], str]:
     def read(text: str) -> str:
         if text.lower() not in names:
@@ -306,5 +324,16 @@ TABLE: Final[tuple[Setting, ...]] = (
     ),
     Setting(
         "trace_slow_ms", "trace-slow-ms", "10000", _whole(1, 3_600_000), "From how many ms on a conversation is slow."
+    ),
+    Setting(
+        "alert_to",
+        "alert-to",
+        "",
+        _words,
+        "Whom the role alert-bridge tells, joined by spaces: `wecom=<address>`, `slack.ops=@<file>` (docs/alerts.md); best as a variable.",
+    ),
+    Setting("alert_listen", "alert-listen", "0.0.0.0:9095", _listen, "Where it takes what Alertmanager posts."),
+    Setting(
+        "alert_token", "alert-token", "", str, "The bearer token that Alertmanager must send it; none where absent."
     ),
 )

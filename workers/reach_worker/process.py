@@ -20,6 +20,7 @@ from reach.tracing.exposition import MetricsPage
 from reach.tracing.pages import PageServer
 from reach.tracing.readings import Readings
 from reach.tracing.vital_signs import of_services
+from reach_worker.alert_bridge.bridge import ROLE, Bridge, open_bridge
 from reach_worker.health import Health, HealthServer, Tick
 from reach_worker.roles import Work, make_work
 
@@ -56,11 +57,17 @@ class Worker:
         settings, metrics = self.settings, {"/metrics": MetricsPage(self.readings)}
         server = HealthServer(self.health, settings.health_host, settings.health_port, metrics)
         own = PageServer(metrics, settings.health_host, self._metrics_port)
+        bridge = open_bridge(settings, clock=self._clock)
         backend = open_backend(self.settings.redis_url, env=self.settings.env)
         try:
             await self._listen(server, "health", settings.health_port, default=DEFAULT_HEALTH_PORT)
             taken = settings.metrics_port is None
             await self._listen(own, "metrics", self._metrics_port, default=METRICS_PORT if taken else 0)
+            if bridge is not None and settings.roles == (ROLE,):
+                await self._serve_bridge(bridge)
+                return
+            if bridge is not None:
+                await bridge.start()
             # Also where the credentials are refused: whoever starts workers sees it in the log and in /readyz, and may put it right.
             if await until_open(
                 backend.open,
@@ -72,9 +79,19 @@ class Worker:
             ):
                 await self._serve(backend)
         finally:
+            if bridge is not None:
+                await bridge.close()
             await server.stop()
             await own.stop()
             await backend.close()
+
+    async def _serve_bridge(self, bridge: Bridge) -> None:
+        supervisor = await bridge.start(Tick())
+        self.health.vitals, self.health.needed = supervisor.vitals, frozenset({Tick.name})
+        self.readings.add(of_services(supervisor.vitals))
+        self.health.state = "running"
+        await self._stop.wait()
+        self.health.state = "draining"
 
     async def _serve(self, backend: Backend) -> None:
         work = make_work(
