@@ -6,7 +6,7 @@ from typing import NamedTuple
 import msgspec
 
 from reach import ids
-from reach.envelope import networks
+from reach.envelope import networks, privacy
 from reach.errors import IngressFull
 
 #: Entries of a mailbox. Its reader trims what it has read every 2 s; this bounds what one that does not read can pile up.
@@ -86,6 +86,11 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting("max_events", 2_000, "so many batches of hop records are kept in a partition"),
     Setting("events_age_ms", DAY_MS, "hop records older than this go"),
+    Setting(
+        "max_kept_bytes",
+        privacy.MAX_KEPT_BYTES,
+        "envelopes and receipts of more bytes are hashed in hop records, whatever `privacy` says",
+    ),
     Setting("max_dead", 10_000, "so many dead letters are kept in a partition"),
     Setting("dead_age_ms", 7 * DAY_MS, "dead letters older than this go"),
 )
@@ -104,6 +109,12 @@ TEXT_SETTINGS: tuple[TextSetting, ...] = (
         "networks",
         "from where agents may register, such as `10.0.0.0/8,::1/128,unix`; a list that cannot be read lets in nobody",
         networks.problem_of,
+    ),
+    TextSetting(
+        "privacy",
+        "what hop records keep of envelopes and receipts, such as `hash,weather.query=keep,payments.*=drop`; absent: keep in env dev, "
+        "hash in any other; what cannot be read: drop (docs/observability.md)",
+        privacy.problem_of,
     ),
 )
 _DEFAULTS = {setting.name: setting.default for setting in SETTINGS}

@@ -31,3 +31,7 @@ class SchemaPort(Protocol):
     async def read_families(self, names: Sequence[str]) -> dict[str, bytes]:
         """The records of these families, as far as there are any. Read only."""
         ...
+
+    async def read_meta(self, names: Sequence[str]) -> dict[str, bytes]:
+        """These settings of the env, as far as they are set: for whoever is not told of changes. Read only."""
+        ...

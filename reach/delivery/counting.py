@@ -5,8 +5,8 @@ from reach.backend.steps import Again, DueEvent, Refuse, RouteResult, Send
 from reach.delivery.judge import Case
 from reach.envelope.ledger import LegState
 from reach.routing.steps import Observe
-from reach.tracing.hops import Point
 from reach.tracing.metrics import known_code
+from reach.tracing.record import Point
 from reach.tracing.tally import Tally
 
 #: What ends so has failed to be routed, where no agent had ever had it.

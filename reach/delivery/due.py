@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Sequence
 
 from reach.backend.port import Backend
-from reach.backend.steps import DueEvent
+from reach.backend.steps import DueEvent, Record
 from reach.clock import Clock, SystemClock
-from reach.delivery.trail import Trail, conversation_of
+from reach.delivery.trail import Trail
 from reach.errors import BackendError
 from reach.service import Report
 
@@ -87,14 +87,13 @@ class DueService:
         told = [event for event in events if event.what != "again"]
         for start in range(0, len(told), MAX_LOOKUPS):
             part = told[start : start + MAX_LOOKUPS]
-            conversations = await asyncio.gather(*(self._conversation(partition, event.msg_id) for event in part))
-            for event, conversation in zip(part, conversations, strict=True):
-                self._trail.due(partition, event, conversation)
+            records = await asyncio.gather(*(self._record(partition, event) for event in part))
+            for event, record in zip(part, records, strict=True):
+                self._trail.due(partition, event, record)
 
-    async def _conversation(self, partition: int, msg_id: str) -> str:
-        """The conversation that a message belongs to; "" where its record is gone or cannot be read: the record is told without it."""
+    async def _record(self, partition: int, event: DueEvent) -> Record | None:
+        """What the ledger says of it now; None where that is gone or cannot be read: its hop record says less then."""
         try:
-            record = await self._backend.inspect(partition, msg_id, 0)
+            return await self._backend.inspect(partition, event.msg_id, event.leg, envelope=True)
         except BackendError:
-            return ""
-        return conversation_of(record) if record is not None else ""
+            return None

@@ -51,7 +51,7 @@ class OnBehalf:
     async def _apply(self, partition: int, reference: Reference, data: bytes) -> None:
         answer, wait_ms = read_answer(data)
         used = used_by(answer)
-        record = await self._backend.inspect(partition, reference.msg_id, reference.leg, envelope=used != Used())
+        record = await self._backend.inspect(partition, reference.msg_id, reference.leg, envelope=True)
         leg = record.legs.get(reference.leg) if record is not None else None
         if record is None or leg is None or leg.hand != reference.hand or not leg.agent:
             self._log.info("stale receipt", msg_id=reference.msg_id, leg=reference.leg)
@@ -62,7 +62,8 @@ class OnBehalf:
         settlement = Settlement(reference.msg_id, reference.leg, reference.hand, answer, wait_ms=wait_ms)
         verdicts = await self._backend.settle(partition, leg.agent, [settlement])
         if verdicts[0] == "done":
-            self._trail.settled(partition, reference, leg, answer.code, conversation)
+            after = await self._backend.inspect(partition, reference.msg_id, reference.leg)
+            self._trail.settled(partition, record, reference, answer, after)
         else:
             self._log.info("receipt came late", msg_id=reference.msg_id, verdict=verdicts[0])
 

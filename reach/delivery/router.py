@@ -355,7 +355,7 @@ class Router:
         else:  # of each: this line is all that is left of it
             self._log.error("not even buried", of=case.entry.id, entry=case.entry.id, error=result.error)
             await self._backend.finish_work(partition, [case.entry])
-        self._trail.buried(burial, reason)
+        self._trail.buried(case, burial, reason)
 
     async def _route_alone(self, partition: int, decision: Decision) -> RouteResult:
         try:

@@ -11,7 +11,7 @@ from reach.errors import BackendError
 from reach.events.store import DAY_US, LAST_US, Event, EventStore, StoreUnavailable, event_of
 from reach.log import PacedLog, event_log
 from reach.service import Report
-from reach.tracing.hops import HopRecord
+from reach.tracing.record import HopRecord
 
 GROUP = "archive"
 MAX_BATCHES = 100

@@ -19,8 +19,8 @@ from reach.log import PacedLog, event_log
 from reach.service import Report
 from reach.settings import Settings
 from reach.tracing.exporting import Outlet, open_outlet
-from reach.tracing.hops import HopRecord
 from reach.tracing.joining import Joiner
+from reach.tracing.record import HopRecord
 from reach.tracing.sampling import Item, Sampling, TailSampler, sampling_of
 from reach.tracing.spans import resources, span_of
 

@@ -26,6 +26,8 @@ class CallerTrail:
                 traceparent=pending.traceparent,
                 agent=pending.agents.get(leg, ""),
                 code="cancelled",
+                type=pending.type,
+                final=True,
             )
 
     def delivered(self, partition: int, pending: Pending, receipt: ReceiptRecord) -> None:
@@ -41,5 +43,6 @@ class CallerTrail:
             agent=receipt.target_agent or "",
             instance=receipt.target_instance or "",
             code=receipt.code,
+            type=pending.type,
             duration_us=(self._clock.monotonic_ms() - pending.started_at_ms) * 1000,
         )

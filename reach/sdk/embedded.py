@@ -13,6 +13,7 @@ from reach.clock import Clock, SystemClock
 from reach.log import event_log
 from reach.sdk.routers import router_services
 from reach.service import Supervisor
+from reach.tracing.contents import asked_contents
 from reach.tracing.hops import HopRecorder
 from reach.tracing.time_base import time_base
 
@@ -75,7 +76,13 @@ class MemoryPlace:
     async def _start(self) -> None:
         backend = self._router_backend = self.backend()
         await backend.open()
-        hops = HopRecorder(backend.record, time_base(self.clock), worker=self.worker_id, ask_ms=backend.now_ms)
+        hops = HopRecorder(
+            backend.record,
+            time_base(self.clock),
+            worker=self.worker_id,
+            ask_ms=backend.now_ms,
+            contents=asked_contents(backend),
+        )
         services = router_services(
             backend, hops, range(backend.partitions), self.worker_id, clock=self.clock, rng=self.rng
         )

@@ -26,6 +26,7 @@ from reach.sdk.giving_up import LATE_MS, GivingUp
 from reach.sdk.mailbox import Keeper, Mailbox, Reader
 from reach.sdk.pending import Pending, next_round
 from reach.service import Service, Supervisor, Tasks, pause_ms
+from reach.tracing.contents import asked_contents
 from reach.tracing.hops import HopRecorder
 from reach.tracing.time_base import time_base
 
@@ -59,7 +60,12 @@ class Exchange:
         self.rng = rng
         self.mailbox = Mailbox(backend, mailbox_id, self._on_entry, self._on_back, on_made)
         self.recorder = HopRecorder(
-            backend.record, time_base(clock), node=node, worker=mailbox_id, ask_ms=backend.now_ms
+            backend.record,
+            time_base(clock),
+            node=node,
+            worker=mailbox_id,
+            ask_ms=backend.now_ms,
+            contents=asked_contents(backend),
         )
         self.trail = CallerTrail(self.recorder, clock)
         self.giving_up = GivingUp(backend, clock, rng, self.trail)
@@ -231,6 +237,7 @@ class Exchange:
                 raise EnvelopeError("envelope.id_conflict", text, msg_id=pending.msg_id)
         pending.correlation_id = envelope.conversation
         pending.traceparent = envelope.traces.traceparent
+        pending.type = envelope.type
         return data
 
     # ------------------------------------------------------------ its moments

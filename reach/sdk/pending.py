@@ -101,6 +101,7 @@ class Pending:
         self.fingerprint = ""
         self.known_as = ""  # the fingerprint that the ledger has under this id already
         self.correlation_id = ""
+        self.type = ""
         self.traceparent: str | None = None
         self.accepted = False
         self.routed = False  # a router has seen it: in its order line it has its place

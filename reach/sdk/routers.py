@@ -1,7 +1,7 @@
 """What makes a router: the same services in a worker, in embedded mode and in the test kit."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from reach.backend.port import Backend
@@ -24,6 +24,7 @@ from reach.routing.decide import Chooser
 from reach.routing.index import CapabilityIndex
 from reach.routing.strategies import Memory
 from reach.service import Service
+from reach.tracing.contents import Contents, asked_meta
 from reach.tracing.hops import HopRecorder
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ def router_services(
     watcher = Watcher(backend, index, clock=clock)
     counter = DemandCounter(index)
     trail = Trail(hops, counter)
+    hops.contents = _contents(backend, index, watcher)
     judge = Judge(
         Chooser(index=index, rng=rng, memory=Memory()),
         env=backend.env,
@@ -101,3 +103,12 @@ def router_services(
         CircuitTeller(backend, partitions),
         DemandService(backend, counter, index, hops, worker_id, now_ms=watcher.now_ms, clock=clock),
     ]
+
+
+def _contents(backend: Backend, index: CapabilityIndex, watcher: Watcher) -> Contents:
+    """A router is told at once what its records may keep."""
+
+    async def meta() -> Mapping[str, str]:
+        return index.meta if watcher.loaded else await asked_meta(backend)
+
+    return Contents(backend.env, meta, every_ms=0)

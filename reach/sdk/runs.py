@@ -26,11 +26,12 @@ from reach.sdk.outcome import Reject, Retry, failed, raised, retryable, succeede
 from reach.sdk.questions import Parked, parked_by
 from reach.sdk.reading import Reading
 from reach.sdk.run import Run
+from reach.sdk.run_trail import RunTrail
 from reach.sdk.schema_book import SchemaBook
 from reach.sdk.sending import Origin
 from reach.sdk.stand_ins import StandIns
 from reach.service import Tasks
-from reach.tracing.hops import HopRecorder, Point
+from reach.tracing.hops import HopRecorder
 
 log = event_log("reach.agent")
 
@@ -64,8 +65,9 @@ class Runs:
             handlers, SchemaBook(backend, clock), StandIns(backend, clock), PacedLog(log, clock), host=host
         )
         self._origin = origin
-        self._recorder = recorder
-        recorder.tally.agents.add(inbox.agent_id)
+        self._tally = recorder.tally
+        self._tally.agents.add(inbox.agent_id)
+        self._trail = RunTrail(backend, recorder, inbox.agent_id, inbox.instance_id, clock)
         self._host = host
         self._clock = clock
         self._log = PacedLog(log, clock)
@@ -224,8 +226,8 @@ class Runs:
         except EnvelopeError as error:
             return failed(error.code, error.message, error.details, host=host), -1
         queued_ms = taken.now_ms - ids.stream_id(taken.hand)[0]
-        self._recorder.tally.queue.observe(queued_ms / 1000, taken.msg_id, envelope.traces.traceparent)
-        self._record("agent.received", run)
+        self._tally.queue.observe(queued_ms / 1000, taken.msg_id, envelope.traces.traceparent)
+        self._trail.reached("agent.received", run)
         read = await self._reading.read(envelope)
         if isinstance(read, Answer):
             return read, -1
@@ -311,7 +313,7 @@ class Runs:
             verdict = await self._inbox.park(taken, parking)
             if verdict != "done":
                 self._log.info("question not taken", msg_id=taken.msg_id, verdict=verdict)
-            self._record("agent.completed", run, "input_required" if verdict == "done" else verdict)
+            self._trail.reached("agent.completed", run, "input_required" if verdict == "done" else verdict)
         finally:
             self._settling -= 1
             self._stir.set()
@@ -320,9 +322,10 @@ class Runs:
         self._settling += 1
         try:
             if run is not None:
-                self._record("agent.responding", run, answer.code)
+                self._trail.reached("agent.responding", run, answer.code)
                 await self._count(run, answer)
-            self._settled(taken, answer, wait_ms, run, await self._inbox.settle(taken, answer, wait_ms=wait_ms))
+            verdict = await self._inbox.settle(taken, answer, wait_ms=wait_ms)
+            await self._settled(taken, answer, wait_ms, run, verdict)
         finally:
             self._settling -= 1
             self._stir.set()
@@ -334,7 +337,9 @@ class Runs:
             spender = Spender(envelope.conversation, *name)
             await spend(self._backend, spender, beyond_needs(used_by(answer), envelope), self._log)
 
-    def _settled(self, taken: Taken, answer: Answer, wait_ms: int, run: Run | None, verdict: SettleVerdict) -> None:
+    async def _settled(
+        self, taken: Taken, answer: Answer, wait_ms: int, run: Run | None, verdict: SettleVerdict
+    ) -> None:
         if verdict != "done":
             self._log.info("answer not taken", msg_id=taken.msg_id, verdict=verdict, code=answer.code)
         if run is None or wait_ms == 0:
@@ -342,7 +347,7 @@ class Runs:
         took_ms = self._clock.monotonic_ms() - run.started_at_ms
         self._outcomes.append(answer.status != "retryable")
         self.mean_ms = took_ms if self.mean_ms is None else self.mean_ms + NEWEST_SHARE * (took_ms - self.mean_ms)
-        self._record("agent.completed", run, answer.code if verdict == "done" else verdict)
+        await self._trail.settled(run, answer, verdict)
 
     # ------------------------------------------------------------ its moments
 
@@ -374,23 +379,3 @@ class Runs:
         run.alive_at_ms = self._clock.monotonic_ms()
         if not await self._backend.progress(taken.partition, taken.msg_id, taken.leg, taken.hand, notice):
             self.lost(hold_of(taken))
-
-    def _record(self, point: Point, run: Run, code: str = "") -> None:
-        envelope, taken = run.envelope, run.taken
-        if envelope is None:
-            return
-        self._recorder.add(
-            taken.partition,
-            point,
-            taken.msg_id,
-            leg=taken.leg,
-            attempt=taken.attempt,
-            correlation_id=envelope.conversation,
-            traceparent=envelope.traces.traceparent,
-            agent=self._inbox.agent_id,
-            instance=self._inbox.instance_id,
-            pattern=envelope.target.pattern,
-            code=code,
-            schema=envelope.payload.schema or "",
-            duration_us=0 if point == "agent.received" else (self._clock.monotonic_ms() - run.started_at_ms) * 1000,
-        )

@@ -4,8 +4,8 @@ from collections import OrderedDict
 
 import msgspec
 
-from reach.tracing.hops import HopRecord
 from reach.tracing.propagation import trace_of
+from reach.tracing.record import HopRecord
 
 REMEMBERED = 50_000
 

@@ -11,7 +11,7 @@ from typing import Final, Generic, NamedTuple, TypeVar
 import msgspec
 
 from reach.errors import ConfigError
-from reach.tracing.hops import HopRecord
+from reach.tracing.record import HopRecord
 
 T = TypeVar("T")
 

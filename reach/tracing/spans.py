@@ -14,7 +14,7 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
-from reach.tracing.hops import HopRecord
+from reach.tracing.record import HopRecord
 from reach.tracing.sampling import GOOD_CODES
 
 INBOX, AGENT, REPLY = "reach.inbox", "reach.agent.{agent}", "reach.reply"

@@ -14,7 +14,8 @@ from reach.backend.private_server import PrivateServer
 from reach.events.archiver import Archiver
 from reach.events.opening import open_store
 from reach.events.store import Query
-from reach.tracing.hops import BATCH_RECORDS, HopRecord
+from reach.tracing.hops import BATCH_RECORDS
+from reach.tracing.record import HopRecord
 from tests.benchmarks.measure import spread
 
 POINTS = ("message.received", "route.matched", "route.sent", "agent.received", "agent.responding", "agent.completed")

@@ -5,7 +5,8 @@ import statistics
 import sys
 import time
 
-from reach.tracing.hops import Candidate, HopRecorder, Point
+from reach.tracing.hops import HopRecorder
+from reach.tracing.record import Candidate, Point
 from reach.tracing.time_base import TimeBase
 from tests.benchmarks.measure import spread
 

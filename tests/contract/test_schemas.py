@@ -62,3 +62,13 @@ async def test_registrations_leave_no_more_than_so_many_types(drive: Drive) -> N
     assert len((await drive.backend.snapshot()).types) == MAX_TYPES
     await drive.backend.set_meta("types", "by.an.admin", b"admin")
     assert "by.an.admin" in (await drive.backend.snapshot()).types
+
+
+async def test_settings_are_read_by_name(drive: Drive) -> None:
+    backend = drive.backend
+    assert await backend.read_meta(["privacy"]) == {}
+    await backend.set_meta("meta", "privacy", b"keep")
+    await backend.set_meta("meta", "max_dead", b"7")
+    assert await backend.read_meta(["privacy", "max_dead", "networks"]) == {"privacy": b"keep", "max_dead": b"7"}
+    await backend.set_meta("meta", "privacy", None)
+    assert await backend.read_meta(["privacy"]) == {}

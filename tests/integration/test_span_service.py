@@ -13,7 +13,7 @@ from reach.backend.private_server import PrivateServer
 from reach.errors import BackendUnavailable, ConfigError
 from reach.events.span_service import SpanService
 from reach.tracing.exporting import Outlet, open_outlet
-from reach.tracing.hops import HopRecord, Point
+from reach.tracing.record import HopRecord, Point
 from reach.tracing.sampling import Sampling
 from tests.collector import Collector
 

@@ -112,6 +112,7 @@ async def walk_env(backend: Backend) -> None:
     assert await backend.tell_circuit("a1/0", b'{"until_ms":1,"why":"2"}')
     assert await backend.write_schema("a", None, b"{}", "a.v1", b"{}") == "done"
     assert (await backend.read_schemas(["a.v1"]), await backend.read_families(["a"])) == ({"a.v1": b"{}"}, {"a": b"{}"})
+    assert await backend.read_meta(["privacy"]) == {}
     entry_id = await backend.send_control(b"{}")
     assert await backend.read_control("w1", 0) == [(entry_id, b"{}")]
     await backend.finish_control(entry_id)

@@ -15,6 +15,7 @@ from reach.registry.watcher import Watcher
 from reach.sdk.routers import NEEDED, router_services
 from reach.service import Service
 from reach.settings import Settings, otlp_wanted
+from reach.tracing.contents import asked_contents
 from reach.tracing.hops import HopRecorder
 from reach.tracing.readings import Reading, Readings
 from reach.tracing.time_base import TimeBase
@@ -42,7 +43,14 @@ def make_work(
     partitions = _partitions(settings.serve_partitions, backend.partitions)
     services: list[Service] = []
     closers: list[Callable[[], Awaitable[None]]] = []
-    hops = HopRecorder(backend.record, TimeBase(), node=settings.node_id, worker=worker_id, ask_ms=backend.now_ms)
+    hops = HopRecorder(
+        backend.record,
+        TimeBase(),
+        node=settings.node_id,
+        worker=worker_id,
+        ask_ms=backend.now_ms,
+        contents=asked_contents(backend),
+    )
     services += _watches(backend, hops, readings)
     if "router" in settings.roles:
         services += router_services(

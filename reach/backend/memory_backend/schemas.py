@@ -46,6 +46,9 @@ class SchemaSide(RegistrySide):
     async def read_families(self, names: Sequence[str]) -> dict[str, bytes]:
         return await self._fields("read_families", self._keys.families(), names)
 
+    async def read_meta(self, names: Sequence[str]) -> dict[str, bytes]:
+        return await self._fields("read_meta", self._keys.meta(), names)
+
     async def _fields(self, what: str, key: str, names: Sequence[str]) -> dict[str, bytes]:
         def step() -> dict[str, bytes]:
             stored = self._peek_hash(key)

@@ -28,6 +28,9 @@ class SchemaSide(RegistrySide):
     async def read_families(self, names: Sequence[str]) -> dict[str, bytes]:
         return await self._fields(self._keys.families(), names)
 
+    async def read_meta(self, names: Sequence[str]) -> dict[str, bytes]:
+        return await self._fields(self._keys.meta(), names)
+
     async def _fields(self, key: str, names: Sequence[str]) -> dict[str, bytes]:
         values = await self._healing(key, "hash", "HMGET", key, *names) if names else None
         return {name: value for name, value in zip(names, values or (), strict=False) if value is not None}

@@ -7,9 +7,10 @@ import msgspec
 import pytest
 
 from reach.errors import BackendUnavailable
-from reach.tracing import hops as hops_module
-from reach.tracing.hops import BATCH_RECORDS, Candidate, HopRecorder
+from reach.tracing import record as record_module
+from reach.tracing.hops import BATCH_RECORDS, HopRecorder
 from reach.tracing.propagation import TraceContext, span_id_of, trace_of
+from reach.tracing.record import Candidate
 from reach.tracing.time_base import TimeBase
 
 MSG = "a3f2c1e4-9b8d-4f3a-8c2e-1a2b3c4d5e6f"
@@ -62,7 +63,7 @@ async def test_work_does_not_wait_for_what_is_made_of_its_records(monkeypatch: p
         asked.append(msg_id)
         return trace_of(msg_id, traceparent)
 
-    monkeypatch.setattr(hops_module, "trace_of", counted)
+    monkeypatch.setattr(record_module, "trace_of", counted)
     events = Events()
     hops = make(events)
     hops.add(0, "message.received", MSG)

@@ -3,7 +3,7 @@
 import pytest
 
 from reach.errors import ConfigError
-from reach.tracing.hops import HopRecord, Point
+from reach.tracing.record import HopRecord, Point
 from reach.tracing.sampling import Decided, Sampling, TailSampler, is_in_share, sampling_of
 
 NOBODY = Sampling(share=0.0, slow_us=10_000_000)

@@ -8,8 +8,9 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.trace import SpanKind, StatusCode
 
-from reach.tracing.hops import Candidate, HopRecord, HopRecorder, Point
+from reach.tracing.hops import HopRecorder
 from reach.tracing.joining import Joiner
+from reach.tracing.record import Candidate, HopRecord, Point
 from reach.tracing.spans import resources, span_of
 from reach.tracing.time_base import TimeBase
 

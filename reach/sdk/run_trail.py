@@ -1,0 +1,94 @@
+"""What an agent leaves behind of its runs for those who ask later, as hop records."""
+
+from collections.abc import Mapping
+
+from reach.backend.port import Backend
+from reach.backend.steps import Answer, SettleVerdict
+from reach.clock import Clock
+from reach.errors import BackendError
+from reach.log import PacedLog, event_log
+from reach.sdk.run import Run
+from reach.tracing.contents import ReceiptContent
+from reach.tracing.hops import HopRecorder
+from reach.tracing.record import Point, Told
+
+log = event_log("reach.agent")
+
+#: How the core of an answer ends that says nothing of confidence: it is as sure as anybody wants.
+_SURE, _TAIL_CHARS = '"confidence":null,"partial":', 1_024
+
+
+class RunTrail:
+    """Writes them, for one instance of one agent."""
+
+    def __init__(self, backend: Backend, recorder: HopRecorder, agent_id: str, instance_id: str, clock: Clock) -> None:
+        self._backend, self._recorder, self._clock = backend, recorder, clock
+        self._agent_id, self._instance_id = agent_id, instance_id
+        self._log = PacedLog(log, clock)
+
+    def reached(self, point: Point, run: Run, code: str = "") -> None:
+        """A run has reached this point."""
+        self._add(point, run, {"code": code})
+
+    async def settled(self, run: Run, answer: Answer, verdict: SettleVerdict) -> None:
+        """The ledger has taken the answer of a run, or not."""
+        if verdict != "done":
+            self._add("agent.completed", run, {"code": verdict})
+            return
+        receipt = self._receipt(run, answer)
+        ends: bool | None = _ends(run, answer)
+        if ends is None:
+            ends, receipt = await self._look(run, receipt)
+        self._add("agent.completed", run, {"code": answer.code, "receipt": receipt, "final": ends})
+
+    async def _look(self, run: Run, receipt: ReceiptContent) -> tuple[bool, ReceiptContent]:
+        """Whether the leg has ended with this run, where only the ledger knows; and with what."""
+        taken = run.taken
+        try:
+            record = await self._backend.inspect(taken.partition, taken.msg_id, taken.leg)
+        except BackendError as error:  # the answer is in the ledger: only its record says less
+            self._log.info("end of a run not seen", msg_id=taken.msg_id, error=error.code)
+            return False, receipt
+        leg = record.legs.get(taken.leg) if record is not None else None
+        if record is None or leg is None or leg.hand != taken.hand or not leg.finished_at_ms:
+            return False, receipt
+        data = record.receipts.get(taken.leg)
+        return True, ReceiptContent(data, schema=receipt.schema) if data else receipt
+
+    def _receipt(self, run: Run, answer: Answer) -> ReceiptContent:
+        taken, envelope = run.taken, run.envelope
+        facts: Mapping[str, str | int | None] = {
+            "msg_id": taken.msg_id,
+            "task_id": envelope.task if envelope is not None else taken.msg_id,
+            "correlation_id": envelope.conversation if envelope is not None else taken.msg_id,
+            "leg": taken.leg,
+            "round": envelope.round if envelope is not None else 1,
+            "target_agent": self._agent_id,
+            "target_instance": self._instance_id,
+            "attempts": taken.attempt,
+            "duration_ms": self._clock.monotonic_ms() - run.started_at_ms,
+        }
+        schema = (envelope.payload.schema or "") if envelope is not None else ""
+        return ReceiptContent(answer.core, answer.details, facts, schema)
+
+    def _add(self, point: Point, run: Run, told: Told) -> None:
+        envelope, taken = run.envelope, run.taken
+        if envelope is None:
+            return
+        told["leg"], told["attempt"] = taken.leg, taken.attempt
+        told["correlation_id"] = envelope.conversation
+        told["agent"], told["instance"] = self._agent_id, self._instance_id
+        told["pattern"], told["type"] = envelope.target.pattern, envelope.type
+        told["schema"] = envelope.payload.schema or ""
+        if point != "agent.received":
+            told["duration_us"] = (self._clock.monotonic_ms() - run.started_at_ms) * 1000
+        self._recorder.add(taken.partition, point, taken.msg_id, traceparent=envelope.traces.traceparent, **told)
+
+
+def _ends(run: Run, answer: Answer) -> bool | None:
+    """Whether an answer that was taken ends its leg; None: the ledger knows."""
+    if answer.status == "failed":
+        return True
+    if answer.status == "success":
+        return True if _SURE in answer.core[-_TAIL_CHARS:] else None
+    return False if run.taken.attempt == 1 else None  # a better answer of an earlier run may be kept

@@ -1,0 +1,237 @@
+"""What a hop record is: one point on the way of a message (PROTOCOL, section 11), and how its spans hang together."""
+
+from collections.abc import Sequence
+from typing import Final, Literal, Protocol, TypedDict
+
+import msgspec
+
+from reach.tracing.contents import NOTHING, Content, Contents, LeftOut
+from reach.tracing.propagation import span_id_of, trace_of
+
+Point = Literal[
+    "message.received",
+    "route.matched",
+    "route.sent",
+    "agent.received",
+    "agent.responding",
+    "agent.completed",
+    "message.delivered",
+    "message.rejected",
+    "route.failed",
+    "message.retried",
+    "message.moved",
+    "message.reclaimed",
+    "message.expired",
+    "message.dead",
+    "message.cancelled",
+    "capacity.wanted",
+    "gap",
+]
+
+#: the point whose span a point's span lies under; a point that is missing here, or whose parent is None, lies under the sender's span
+PARENTS: Final[dict[str, Point | None]] = {
+    "message.received": None,
+    "message.rejected": None,
+    "message.cancelled": None,
+    "agent.received": "route.sent",
+    "agent.responding": "agent.received",
+    "agent.completed": "agent.received",
+    "message.delivered": "agent.completed",
+}
+DEFAULT_PARENT: Final[Point] = "message.received"
+#: points that happen once per message, whatever leg or attempt: their span is named without them
+ONCE: Final = frozenset({"message.received", "message.rejected"})
+#: points that are about no message
+ABOUT_NONE: Final = frozenset({"capacity.wanted", "gap"})
+
+MAX_CANDIDATES = 20
+
+
+class Candidate(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An agent that was looked at: which filter refused it and why, or how it scored."""
+
+    agent: str
+    filter: str = ""
+    reason: str = ""
+    score: float | None = None
+
+
+class Looked(Protocol):
+    """Whatever says the same of an agent; it becomes a Candidate when it is written."""
+
+    @property
+    def agent(self) -> str: ...
+    @property
+    def filter(self) -> str: ...
+    @property
+    def reason(self) -> str: ...
+    @property
+    def score(self) -> float | None: ...
+
+
+class Told(TypedDict, total=False):
+    """What a record may say beside where and about what it is.
+
+    leg, attempt: the number of the run, from 1; 0 where no run is meant. candidates: 20 are kept. counts, chosen, strategy, pattern: of a
+    choice; via, fallback: that it fell back, and to which pattern; tier: the needed one, and why. duration_us: how long the thing took
+    that ends at this point. final: the leg has ended with it (the message, where it has no legs). envelope, receipt: None = no room.
+    """
+
+    leg: int
+    attempt: int
+    correlation_id: str
+    agent: str
+    instance: str
+    pattern: str
+    strategy: str
+    candidates: Sequence[Looked]
+    counts: dict[str, int]
+    chosen: str
+    via: str
+    fallback: str
+    tier: str
+    code: str
+    duration_us: int
+    schema: str
+    type: str
+    final: bool
+    envelope: Content | None
+    receipt: Content | None
+
+
+class HopRecord(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """One hop. `at_us` is in the time of Redis; what is empty is not written. A `gap` says in `counts` how many records are missing.
+
+    `final`: the leg has ended here. `envelope` stands in message.received, `receipt` where a run or a leg ends; `left_out` stands for
+    what the env does not keep of it.
+    """
+
+    at_us: int
+    point: Point
+    msg_id: str
+    leg: int
+    attempt: int  # the number of the run, from 1; 0 before the first
+    correlation_id: str = ""
+    trace_id: str = ""
+    span_id: str = ""
+    parent_span_id: str = ""
+    sampled: bool = True
+    agent: str = ""
+    instance: str = ""
+    node: str = ""
+    worker: str = ""
+    pattern: str = ""
+    strategy: str = ""
+    candidates: tuple[Candidate, ...] = ()
+    counts: dict[str, int] = {}
+    chosen: str = ""
+    via: str = ""
+    fallback: str = ""
+    tier: str = ""
+    code: str = ""
+    duration_us: int = 0
+    schema: str = ""
+    type: str = ""  # of the message, where whoever records it has read the envelope
+    final: bool = False
+    envelope: msgspec.Raw = NOTHING
+    receipt: msgspec.Raw = NOTHING
+    left_out: LeftOut | None = None
+
+
+def record_of(
+    point: Point,
+    msg_id: str,
+    traceparent: str | None,
+    told: Told,
+    *,
+    at_us: int,
+    node: str,
+    worker: str,
+    contents: Contents | None,
+) -> HopRecord:
+    """The record of what was told. `contents`: what is kept of envelopes and receipts; without it they are dropped."""
+    if point in ABOUT_NONE:  # it lies in no trace
+        return HopRecord(
+            at_us=at_us,
+            point=point,
+            msg_id="",
+            leg=0,
+            attempt=0,
+            sampled=point == "gap",
+            node=node,
+            worker=worker,
+            pattern=told.get("pattern", ""),
+            counts=told["counts"],
+        )
+    leg, attempt = told.get("leg", 0), told.get("attempt", 0)
+    trace = trace_of(msg_id, traceparent)
+    parent = PARENTS.get(point, DEFAULT_PARENT)
+    envelope, left_out = _content("envelope", told, at_us, contents)
+    receipt, receipt_left_out = _content("receipt", told, at_us, contents)
+    return HopRecord(
+        at_us=at_us,
+        point=point,
+        msg_id=msg_id,
+        leg=leg,
+        attempt=attempt,
+        correlation_id=told.get("correlation_id", ""),
+        trace_id=trace.trace_id,
+        span_id=_span(msg_id, leg, point, attempt),
+        parent_span_id=trace.span_id if parent is None else _span(msg_id, leg, parent, attempt),
+        sampled=trace.sampled,
+        agent=told.get("agent", ""),
+        instance=told.get("instance", ""),
+        node=node,
+        worker=worker,
+        pattern=told.get("pattern", ""),
+        strategy=told.get("strategy", ""),
+        candidates=tuple(map(_candidate, told.get("candidates", ())[:MAX_CANDIDATES])),
+        counts=told.get("counts", _NO_COUNTS),
+        chosen=told.get("chosen", ""),
+        via=told.get("via", ""),
+        fallback=told.get("fallback", ""),
+        tier=told.get("tier", ""),
+        code=told.get("code", ""),
+        duration_us=told.get("duration_us", 0),
+        schema=told.get("schema", ""),
+        type=told.get("type", ""),
+        final=told.get("final", False),
+        envelope=envelope,
+        receipt=receipt,
+        left_out=left_out or receipt_left_out,
+    )
+
+
+def size_of(told: Told) -> int:
+    """How many bytes of envelope or receipt a record has with it."""
+    envelope, receipt = told.get("envelope"), told.get("receipt")
+    return (envelope.size if envelope is not None else 0) + (receipt.size if receipt is not None else 0)
+
+
+def without_contents(told: Told) -> Told:
+    """The same, with a note where its envelope or receipt would be."""
+    bare = told.copy()
+    if "envelope" in bare:
+        bare["envelope"] = None
+    if "receipt" in bare:
+        bare["receipt"] = None
+    return bare
+
+
+def _content(
+    name: Literal["envelope", "receipt"], told: Told, at_us: int, contents: Contents | None
+) -> tuple[msgspec.Raw, LeftOut | None]:
+    if name not in told:
+        return NOTHING, None
+    return contents.judge(told[name], at_us) if contents is not None else (NOTHING, LeftOut("drop"))
+
+
+_NO_COUNTS: Final[dict[str, int]] = {}
+
+
+def _candidate(looked: Looked) -> Candidate:
+    return Candidate(looked.agent, looked.filter, looked.reason, looked.score)
+
+
+def _span(msg_id: str, leg: int, point: Point, attempt: int) -> str:
+    return span_id_of(msg_id, 0, point, 0) if point in ONCE else span_id_of(msg_id, leg, point, attempt)
