@@ -38,8 +38,8 @@ MUTANTS = (
         "before",
         "sdk/runs",
         "                await self._count(run, answer)\n"
-        "            self._settled(taken, answer, wait_ms, run, await self._inbox.settle(taken, answer, wait_ms=wait_ms))\n",
-        "            self._settled(taken, answer, wait_ms, run, await self._inbox.settle(taken, answer, wait_ms=wait_ms))\n"
+        "            verdict = await self._inbox.settle(taken, answer, wait_ms=wait_ms)\n",
+        "            verdict = await self._inbox.settle(taken, answer, wait_ms=wait_ms)\n"
         "            if run is not None:\n"
         "                await self._count(run, answer)\n",
         "unit/sdk/test_budgets.py::test_what_a_run_has_used_is_counted_before_its_answer_is_heard",
