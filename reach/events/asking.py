@@ -1,7 +1,7 @@
 """Questions to the hop records of an env: what Redis keeps (a day) and, where one is named, what an event store keeps, each record once."""
 
 import re
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -10,6 +10,7 @@ from reach.envelope.scan import is_json, is_utf8
 from reach.events.decided import Decisions, decisions_of
 from reach.events.opening import open_store
 from reach.events.reading import Recorded, batches_from, batches_since, events_in
+from reach.events.recordings import Recording, recordings_in, with_ledger
 from reach.events.store import MAX_FOUND, Event, EventStore, Query, fits
 from reach.events.traced import Trace, trace_of
 
@@ -143,6 +144,35 @@ class Events:
             if policy and is_utf8(policy) and is_json(policy)
             else found
         )
+
+    async def recordings(self, *, correlation_ids: Sequence[str] = (), msg_ids: Sequence[str] = ()) -> list[Recording]:
+        """Messages as they were sent, in the order in which they came, each once: from records, else from what the ledger remembers.
+
+        Args:
+            correlation_ids: Of these conversations what came from outside: what no other message of it has brought about.
+            msg_ids: These messages.
+
+        Raises:
+            BackendError: As `find`.
+        """
+        found: dict[str, Recording] = {}
+        for name in correlation_ids:
+            records = (await self.records_of(name, whole=True)).found.records()
+            found |= {one.msg_id: one for one in recordings_in(name, records, roots=True)}
+        for name in msg_ids:
+            records = (await self.records_of(name, whole=True)).found.records()
+            found |= {one.msg_id: one for one in recordings_in(name, records, roots=False) if one.msg_id == name}
+        complete = [await self._remembered(one) for one in found.values()]
+        return sorted(complete, key=lambda one: one.at_us)
+
+    async def _remembered(self, recording: Recording) -> Recording:
+        for partition in range(self._source.partitions):
+            if recording.envelope is not None and recording.answers:
+                break
+            record = await self._source.inspect(partition, recording.msg_id, envelope=True)
+            if record is not None:
+                recording = with_ledger(recording, record.envelope, record.receipts)
+        return recording
 
     async def follow_trace(self, name: str) -> AsyncIterator[Trace]:
         """The same, now (where anything is recorded) and each time that something has happened, for ever.

@@ -6,7 +6,7 @@ from typing import Protocol
 
 import msgspec
 
-from reach.backend.steps import Snapshot
+from reach.backend.steps import Record, Snapshot
 from reach.events.store import Event, event_of
 
 PAGE = 100
@@ -26,6 +26,8 @@ class Recorded(Protocol):
     async def now_ms(self) -> int: ...
 
     async def snapshot(self) -> Snapshot: ...
+
+    async def inspect(self, partition: int, msg_id: str, leg: int = -1, *, envelope: bool = False) -> Record | None: ...
 
     async def read_events(self, partition: int, cursor: str, block_ms: int, max_entries: int = 100) -> Batches: ...
 
