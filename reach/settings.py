@@ -97,7 +97,7 @@ def load(environ: Mapping[str, str], options: Mapping[str, object] | None = None
             problems.append(f"{where}: {_shown(setting, text)} {error}")
     if "archiver" in values.get("roles", ()) and not values.get("event_store") and not otlp_wanted(environ):
         problems.append(
-            "--event-store: the role archiver has nowhere to put records: sqlite:<folder> or jsonl:<folder>"
+            "--event-store: the role archiver has nowhere to put records: sqlite:<folder>, jsonl:<folder> or es+http://..."
         )
     if "alert-bridge" in values.get("roles", ()) and values.get("alert_to") == ():
         problems.append("--alert-to: the role alert-bridge has nobody to tell: wecom=<address of the robot>, for one")
@@ -114,6 +114,11 @@ def otlp_wanted(environ: Mapping[str, str]) -> bool:
     return bool(
         exporter or environ.get("OTEL_EXPORTER_OTLP_ENDPOINT") or environ.get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
     )
+
+
+def environment() -> Mapping[str, str]:
+    """The environment of this process: for what is never an option, such as the credentials of an event store."""
+    return os.environ
 
 
 def of_this_process(options: Mapping[str, object] | None = None) -> Settings:
@@ -312,7 +317,7 @@ TABLE: Final[tuple[Setting, ...]] = (
         "event-store",
         "",
         str,
-        "Where an archiver keeps hop records: `sqlite:<folder>` or `jsonl:<folder>`; nowhere where absent.",
+        "Where an archiver keeps hop records: `sqlite:<folder>`, `jsonl:<folder>`, `es+http://<host>:9200/<name>` or `es+https`.",
     ),
     Setting("event_days", "event-days", "30", _whole(1, 36_500), "For how many days they are kept there."),
     Setting(

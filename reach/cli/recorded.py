@@ -20,7 +20,7 @@ def with_store(command: edge.Command) -> edge.Command:
         metavar="URL",
         envvar="REACH_EVENT_STORE",
         show_envvar=True,
-        help="What an archiver fills, sqlite:<folder> or jsonl:<folder>; without it there is only what Redis keeps, of a day.",
+        help="What an archiver fills, such as sqlite:<folder> (docs/events.md); without it there is only what Redis keeps, of a day.",
     )(command)
 
 
