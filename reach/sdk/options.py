@@ -128,10 +128,12 @@ def compose(
     round: int = 1,
     not_before: int | None = None,
     traceparent: str | None = None,
+    tracestate: str | None = None,
+    headers: Mapping[str, str] | None = None,
     parent: Parent | None = None,
     stages: tuple[tuple[str, ...], ...] | None = None,
 ) -> Envelope:
-    """The envelope of one send. `traceparent`: of the calling program, used where there is no parent. `stages`: as patterns.
+    """The envelope of one send. `traceparent`, `tracestate`: of the sending span; absent: of the parent. `stages`: as patterns.
 
     Raises:
         BodyError: The body cannot be written as JSON.
@@ -153,14 +155,14 @@ def compose(
         priority=options.get("priority", 5),
         payload=Payload(schema=schema) if body is None else Payload(schema=schema, body=encode_body(body)),
         reply_to=reply_to,
-        traces=Traces(traceparent=traceparent) if traceparent is not None else Traces(),
+        traces=Traces(traceparent=traceparent, tracestate=tracestate),
         timeouts=Timeouts(total_ms=total_ms),
         max_attempts=options.get("max_attempts", 6),
         min_confidence=options.get("min_confidence"),
         needs=needs_of(options.get("needs")),
         not_before=not_before,
         budget=budget_of(options.get("budget"), parent.budget if parent is not None else None),
-        headers=dict(options.get("headers") or {}),
+        headers=dict(headers if headers is not None else options.get("headers") or {}),
     )
     ttl = options.get("ttl")
     if ttl is not None:
@@ -171,5 +173,9 @@ def compose(
         envelope,
         correlation_id=envelope.correlation_id or parent.correlation_id,
         in_reply_to=parent.msg_id,
-        traces=Traces(previous_hops=parent.previous_hops, traceparent=parent.traceparent, tracestate=parent.tracestate),
+        traces=Traces(
+            previous_hops=parent.previous_hops,
+            traceparent=traceparent or parent.traceparent,
+            tracestate=tracestate if traceparent else parent.tracestate,
+        ),
     )

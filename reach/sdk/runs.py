@@ -30,6 +30,7 @@ from reach.sdk.run_trail import RunTrail
 from reach.sdk.schema_book import SchemaBook
 from reach.sdk.sending import Origin
 from reach.sdk.stand_ins import StandIns
+from reach.sdk.telemetry import enter_run
 from reach.service import Tasks
 from reach.tracing.hops import HopRecorder
 
@@ -237,7 +238,7 @@ class Runs:
             run.processing_ms = min(own_ms, taken.processing_ms)
         self._arm(run)
         try:
-            value, problem = await self._called(run, handler, body, self._context(run, envelope))
+            value, problem = await self._called(run, handler, body, envelope)
         except asyncio.CancelledError as cancelled:
             task = asyncio.current_task()
             if run.answered or (task is not None and task.cancelling()):
@@ -257,12 +258,14 @@ class Runs:
         return succeeded(value, host=host, kind=handler.output_kind), -1
 
     async def _called(
-        self, run: Run, handler: Handler, body: Any, context: Context
+        self, run: Run, handler: Handler, body: Any, envelope: Envelope
     ) -> tuple[Any, BaseException | None]:
         """What the handler returns or raises. In a task of its own: one that cancels its task must end the handler, not its answer."""
+        context = self._context(run, envelope)
 
         async def call() -> tuple[Any, BaseException | None]:
             try:
+                enter_run(envelope, run.taken)
                 return await handler.call(body, context), None
             except asyncio.CancelledError:
                 raise

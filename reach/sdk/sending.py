@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, Literal, TypeVar, Unpack, overload
 
-from opentelemetry import trace
-
 from reach.envelope.message import Envelope, Scope, Source
 from reach.envelope.rules import DEFAULT_TOTAL_MS, business_msg_id, check_fields, sender_of
 from reach.errors import BackendUnavailable, ConfigError, EnvelopeError
@@ -19,6 +17,7 @@ from reach.sdk.names import Names, stages_of
 from reach.sdk.options import Options, Parent, compose, is_later, not_before_ms, total_ms_of
 from reach.sdk.pending import Pending
 from reach.sdk.receipts import Receipt, Receipts
+from reach.sdk.telemetry import producing
 from reach.sdk.validating import BodyCheck
 
 T = TypeVar("T")
@@ -321,12 +320,14 @@ class Sending:
                 scope=scope,
                 body=body,
                 options=options,
+                headers=carried.beside(options.get("headers")),
                 reply_to=origin.exchange.mailbox.id,
                 now_ms=origin.exchange.clock.wall_ms(),
                 total_ms=own_ms,
                 round=pending.round,
                 not_before=later_ms,
-                traceparent=_current_traceparent(),
+                traceparent=carried.traceparent,
+                tracestate=carried.tracestate,
                 parent=parent,
             )
             check_fields(envelope)
@@ -335,7 +336,11 @@ class Sending:
                 validates = False  # sent again it says the same
             return envelope
 
-        await origin.exchange.deliver(pending, make)
+        conversation = options.get("correlation_id") or (
+            parent.correlation_id if parent is not None else pending.msg_id
+        )
+        with producing(pending.msg_id, target, conversation, parent) as carried:
+            await origin.exchange.deliver(pending, make)
 
 
 def _stages(options: Options) -> tuple[tuple[str, ...], ...] | None:
@@ -357,11 +362,3 @@ def _options_for(target: str, options: Options) -> Options:
     """One key would be one message: each target has its own."""
     key = options.get("key")
     return options if key is None else {**options, "key": f"{key}/{target}"}
-
-
-def _current_traceparent() -> str | None:
-    """The span that the calling program is in, if it traces at all."""
-    context = trace.get_current_span().get_span_context()
-    if not context.is_valid:
-        return None
-    return f"00-{context.trace_id:032x}-{context.span_id:016x}-{context.trace_flags:02x}"
