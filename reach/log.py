@@ -13,6 +13,8 @@ from reach.clock import Clock, SystemClock
 #: One line in so long says what happens again and again.
 SAME_EVERY_MS = 10_000
 MAX_REMEMBERED = 1_000
+#: a fact is at most so long: what others have written must not fill a disk
+MAX_FACT_CHARS = 2_000
 
 _OF_LOGGING = frozenset({"exc_info", "stack_info", "stacklevel", "extra"})
 
@@ -41,6 +43,7 @@ class EventLog(logging.LoggerAdapter[logging.Logger]):
     def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
         """Put the facts into the message and onto the record."""
         facts = {**(kwargs.get("extra") or {}), **{name: kwargs[name] for name in kwargs if name not in _OF_LOGGING}}
+        facts = {name: shortened(value) for name, value in facts.items()}
         given = {name: kwargs[name] for name in kwargs if name in _OF_LOGGING}
         return (Event(msg, facts) if facts else msg), {**given, "extra": facts}
 
@@ -96,7 +99,14 @@ def event_log(name: str) -> EventLog:
     return EventLog(logging.getLogger(name))
 
 
+def shortened(value: object) -> object:
+    """The value; of a long text the beginning, and how much more there was."""
+    if not isinstance(value, str) or len(value) <= MAX_FACT_CHARS:
+        return value
+    return f"{value[:MAX_FACT_CHARS]}... and {len(value) - MAX_FACT_CHARS} more"
+
+
 def as_fact(value: object) -> str:
     """A value as one word: as it is where it is printable and has no spaces, else quoted and escaped."""
-    text = str(value)
+    text = str(shortened(str(value)))
     return text if text.isprintable() and text and " " not in text and '"' not in text else repr(text)

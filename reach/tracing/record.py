@@ -165,7 +165,8 @@ def record_of(
         )
     leg, attempt = told.get("leg", 0), told.get("attempt", 0)
     trace = trace_of(msg_id, traceparent)
-    parent = PARENTS.get(point, DEFAULT_PARENT)
+    # What ends without a run has no run to lie under.
+    parent = PARENTS.get(point, DEFAULT_PARENT) if attempt or point != "message.delivered" else DEFAULT_PARENT
     envelope, left_out = _content("envelope", told, at_us, contents)
     receipt, receipt_left_out = _content("receipt", told, at_us, contents)
     return HopRecord(
