@@ -14,8 +14,8 @@ from opentelemetry.trace import Tracer
 from reach import Agent, Context, Reach, Retry
 from reach.backend.port import Backend
 from reach.testing import TestReach, wait_until
-from reach.tracing.hops import HopRecord
 from reach.tracing.joining import Joiner
+from reach.tracing.record import HopRecord
 from reach.tracing.spans import span_of
 from tests.bugs.served import served
 from tests.envelopes import MSG_ID, raw
