@@ -15,6 +15,7 @@ from reach.events.asking import Events
 from reach.events.opening import open_store
 from reach.events.store import Query
 from reach.events.traced import Trace
+from reach.sdk.replaying import replay
 from tests.integration.sdk.world import router
 
 pytestmark = pytest.mark.leaves_work(why="the archivers' group stays, as in life")
@@ -103,6 +104,18 @@ async def test_why_a_message_went_where_it_went(reach: Reach) -> None:
     assert [(one.agent, one.chosen, one.filter) for one in found.decisions[0].candidates] == [("bank", True, "")]
     assert found.runs == pay.runs
     assert await reach.events.explain("nobody") is None
+
+
+async def test_what_was_sent_is_recorded_so_that_it_can_be_sent_again(reach: Reach) -> None:
+    receipt = await reach.request("capability:help", {"order": 4}, headers={"shop": "7"})
+    tree = await traced(reach.events, receipt.msg_id)
+    assert [message.source for message in tree.walk()] == ["shop", "desk", "desk"]
+    (one,) = await reach.events.recordings(correlation_ids=[tree.conversations[0]])
+    assert one.envelope is not None
+    assert (one.msg_id, one.envelope.headers) == (receipt.msg_id, {"shop": "7"})
+    assert one.answers == {"desk": {"status": "success", "code": "ok", "output": {"order": 4}}}
+    (told,) = [told async for told in replay(reach, [one])]
+    assert (told.compared, told.differences) == ("answers", ())
 
 
 async def test_what_redis_has_let_go_is_in_the_store_and_what_is_in_both_stands_there_once(
