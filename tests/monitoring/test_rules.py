@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -48,3 +49,9 @@ def test_each_alert_says_what_is_wrong_the_first_command_and_where_to_read() -> 
         for part in ("severity: ", "summary: ", "command: ", f"runbook: docs/alerts.md#{name.lower()}"):
             assert part in block, f"{name} has no {part}"
         assert f"### {name}\n" in page, f"docs/alerts.md has no section {name}"
+
+
+def test_promtool_takes_the_configuration_that_is_deployed(tmp_path: Path) -> None:
+    config = tmp_path / "prometheus.yml"
+    config.write_text(read("deploy/prometheus/prometheus.yml").replace("/etc/prometheus/", f"{FOLDER}/"))
+    promtool("check", "config", str(config))
