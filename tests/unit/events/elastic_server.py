@@ -14,7 +14,8 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 Told = tuple[int, dict[str, Any]]
-#: Looks at a request (method, path, body); an answer of its own, "drop" to cut the connection after the work is done, or None.
+#: Looks at a request (method, path, body); an answer of its own, "cut" or "drop" to close the connection before
+#: or after the work is done, or None.
 Fault = Callable[[str, str, bytes], tuple[int, dict[str, str]] | str | None]
 
 _JSON = re.compile(
@@ -216,6 +217,9 @@ class _Handler(BaseHTTPRequestHandler):
         self.of.requests.append((self.command, self.path, dict(self.headers), body))
         fault = self.of.fault(self.command, self.path, body)
         headers: dict[str, str] = {}
+        if fault == "cut":
+            self.close_connection = True
+            return
         if isinstance(fault, tuple):
             status, headers = fault
             told: dict[str, Any] = {"error": {"type": "fault", "reason": "as the test wants"}, "status": status}

@@ -1,0 +1,160 @@
+"""Whoever watches is down, slow or refuses, under load: `python -m tests.chaos.observers_down [--seconds 60]`.
+
+A router and an agent serve one request after the other while an archiver (a process of its own) moves hop records into a stand-in for
+Elasticsearch and exports spans to a stand-in for a collector. Both are up, then cut every connection, then take two seconds for each
+answer, then say 429; between them they are up again. Judged is: every request succeeds, each batch of records is kept once or counted in a
+gap, and no record is kept twice. The throughput of each part is printed beside that of the parts around it in which all is well.
+"""
+
+import argparse
+import asyncio
+import json
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+
+import redis
+
+from reach import Agent, Reach
+from reach.backend import open_backend
+from reach.backend.keys import KeySpace
+from reach.backend.private_server import PrivateServer
+from reach.events.archiver import GROUP
+from reach.testing import wait_until
+from tests.e2e.processes import WorkerProcess
+from tests.integration.sdk.world import router
+from tests.unit.events.elastic_server import ElasticServer
+
+EVENTS = KeySpace("dev").events(0)
+MODES = ("cut", "slow", "refusing")
+SLOW_S = 2.0
+SETTLE_S = 90.0
+
+
+class Observers:
+    """The stand-ins, and how they are. `faults` is the verdict."""
+
+    def __init__(self, server: ElasticServer) -> None:
+        self.server = server
+        self.mode = "up"
+        self.disturbed = 0
+        self.faults: list[str] = []
+        self.asked = 0
+        self.gaps = 0
+        self._changed = threading.Event()
+        server.fault = self._fault
+
+    def become(self, mode: str) -> None:
+        """From now on."""
+        self.mode = mode
+        self._changed.set()
+        self._changed = threading.Event()
+
+    def _fault(self, method: str, path: str, body: bytes) -> tuple[int, dict[str, str]] | str | None:
+        mode, changed = self.mode, self._changed
+        if mode != "up" and path != "/":
+            self.disturbed += 1
+        if mode == "cut":
+            return "cut"
+        if mode == "refusing":
+            return 429, {}
+        if mode == "slow":
+            changed.wait(SLOW_S)
+        return (200, {}) if path == "/v1/traces" else None
+
+    def judge(self, url: str) -> None:
+        """Every batch that was ever written is kept, or counted in a gap."""
+        with redis.Redis.from_url(url) as client:
+            written = client.xinfo_stream(EVENTS)["entries-added"]
+        records = {key: document for key, document in self.server.documents.items() if "/gap/" not in key}
+        told = [json.loads(one["body"]) for key, one in self.server.documents.items() if "/gap/" in key]
+        self.gaps = sum(one["counts"]["batches"] for one in told)
+        batches = {key.rpartition("/")[0] for key in records}
+        if len(batches) + self.gaps != written:
+            self.faults.append(f"{written} batches: {len(batches)} kept, {self.gaps} in gaps")
+        bodies = [document["body"] for document in records.values()]
+        if len(set(bodies)) != len(bodies):
+            self.faults.append(f"{len(bodies) - len(set(bodies))} records are kept twice")
+
+
+def settled(url: str) -> bool:
+    """Whether the archivers have read and finished all that there is."""
+    with redis.Redis.from_url(url) as client:
+        groups = [one for one in client.xinfo_groups(EVENTS) if one["name"] == GROUP.encode()]
+        last = client.xinfo_stream(EVENTS)["last-generated-id"]
+    return bool(groups) and all(not one["pending"] and one["last-delivered-id"] == last for one in groups)
+
+
+async def watched(url: str, part_over: Callable[[int, float, "Observers"], bool], max_events: int) -> Observers:
+    """One whole run. `part_over` is told how many requests a part has had, and for how many seconds it has run."""
+    meta = open_backend(url)
+    await meta.open()
+    await meta.set_meta("meta", "max_events", str(max_events).encode())
+    await meta.close()
+    agent = Agent("worker", concurrency=16)
+
+    @agent.capability("work")
+    async def work(body: int) -> int:
+        return body
+
+    with ElasticServer().running() as server:
+        observers = Observers(server)
+        store, spans = f"es+{server.url}/hops", {"OTEL_EXPORTER_OTLP_ENDPOINT": server.url}
+        with WorkerProcess(url, "--roles", "archiver", "--event-store", store, **spans) as worker:
+            async with router(url), agent.running(url), Reach.connect(url, agent_id="caller") as reach:
+                await wait_until(lambda: "hops" in server.streams, SETTLE_S)
+                rates: list[tuple[str, float]] = []
+                for mode in ("up", *(each for fault in MODES for each in (fault, "up"))):
+                    observers.become(mode)
+                    rates.append((mode, await _part(reach, observers, part_over)))
+            await wait_until(lambda: settled(url), SETTLE_S)
+            worker.signal(signal.SIGTERM)
+            status, _, log = worker.wait()
+            if status or "Traceback" in log:
+                observers.faults.append(f"the archiver ended with {status}: {log[-2_000:]}")
+        observers.judge(url)
+    for at in range(1, len(rates), 2):
+        around = (rates[at - 1][1] + rates[at + 1][1]) / 2
+        print(f"{rates[at][0]:9} {rates[at][1]:7.0f} requests/s, {rates[at][1] / around:5.2f} of the parts around it")
+    print(
+        f"{observers.asked} requests, {observers.disturbed} disturbed calls, {len(server.documents)} records kept, "
+        f"{observers.gaps} batches in gaps; {len(observers.faults)} faults"
+    )
+    return observers
+
+
+async def _part(reach: Reach, observers: Observers, over: Callable[[int, float, Observers], bool]) -> float:
+    """Requests a second of one part, four at a time."""
+    began, done = time.monotonic(), 0
+    observers.disturbed, before = 0, observers.disturbed
+
+    async def ask() -> None:
+        nonlocal done
+        while not over(done, time.monotonic() - began, observers):
+            receipt = await reach.request("capability:work", done, timeout=30)
+            done += 1
+            if not receipt.ok:
+                observers.faults.append(f"{observers.mode}: {receipt.code}")
+
+    await asyncio.gather(*(ask() for _ in range(4)))
+    observers.asked += done
+    observers.disturbed += before
+    return done / (time.monotonic() - began)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--seconds", type=float, default=60.0, help="of each part")
+    parser.add_argument("--max-events", type=int, default=2_000)
+    told = parser.parse_args()
+    with PrivateServer.start() as server:
+        observers = asyncio.run(watched(server.url, lambda _, took_s, __: took_s >= told.seconds, told.max_events))
+    for fault in observers.faults[:20]:
+        print(fault)
+    return bool(observers.faults)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
