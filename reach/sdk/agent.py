@@ -10,9 +10,10 @@ from reach.envelope.registration import Capability, Registration, problems_of
 from reach.errors import ConfigError
 from reach.log import event_log
 from reach.sdk import changing
+from reach.sdk.agent_metrics import metrics_served
 from reach.sdk.blocking import run_until_told
 from reach.sdk.client import sender_ids
-from reach.sdk.declaration import registration_of
+from reach.sdk.declaration import registration_of, served
 from reach.sdk.declared import (
     check_function,
     check_many,
@@ -25,11 +26,11 @@ from reach.sdk.declared import (
     declared_rate,
 )
 from reach.sdk.durations import Duration, maybe_ms, to_ms
-from reach.sdk.embedded import shared_place
+from reach.sdk.embedded import place_of
 from reach.sdk.handlers import Function, Handler, Handlers, read_handler
 from reach.sdk.nobody import complaining, sentence
 from reach.sdk.observed import Observations, Observed
-from reach.sdk.places import Place, RedisPlace
+from reach.sdk.places import Place
 from reach.sdk.readiness import ReadyCheck
 from reach.sdk.runtime import AgentRun, until_refused_or
 from reach.sdk.stopping import Stop
@@ -258,7 +259,14 @@ class Agent:
         """Those that run in this process now."""
         return tuple(self._runs)
 
-    def run(self, url: str | None = None, env: str | None = None, *, grace: Duration = GRACE_S) -> None:
+    def run(
+        self,
+        url: str | None = None,
+        env: str | None = None,
+        *,
+        grace: Duration = GRACE_S,
+        metrics_port: int | None = None,
+    ) -> None:
         """Run in this process until SIGTERM or SIGINT, on uvloop. Blocks. Arguments as `serve`.
 
         Other instances of its agent_id that declare something else are waited for, up to 10 min: until they leave, drain or fall silent,
@@ -268,9 +276,16 @@ class Agent:
             RuntimeError: An event loop runs here already.
             SystemExit: What `serve` raises, as one line.
         """
-        run_until_told(self.template, lambda: self._serve(url, env, grace, CONFLICT_WAIT_MS))
+        run_until_told(self.template, lambda: self._serve(url, env, grace, CONFLICT_WAIT_MS, metrics_port))
 
-    async def serve(self, url: str | None = None, env: str | None = None, *, grace: Duration = GRACE_S) -> None:
+    async def serve(
+        self,
+        url: str | None = None,
+        env: str | None = None,
+        *,
+        grace: Duration = GRACE_S,
+        metrics_port: int | None = None,
+    ) -> None:
         """Run until cancelled, or until SIGTERM or SIGINT (where this is the main thread).
 
         Then it drains: it takes nothing more, what runs may end for `grace`, the rest is handed back and goes on elsewhere at once.
@@ -279,26 +294,28 @@ class Agent:
             url: The server; REACH_REDIS_URL, else redis://localhost:6379.
             env: The environment; REACH_ENV, else dev.
             grace: Seconds or timedelta.
+            metrics_port: Where /metrics listens (docs/metrics.md); REACH_METRICS_PORT, else nowhere.
 
         Raises:
             RegistrationRefused: The registrar said no; `details["problems"]`.
             ConfigError: url or env cannot be used, or there is no handler.
             BackendError: Redis refuses the credentials. A Redis that cannot be reached is waited for.
         """
-        await self._serve(url, env, grace, 0)
+        await self._serve(url, env, grace, 0, metrics_port)
 
-    async def _serve(self, url: str | None, env: str | None, grace: Duration, wait_ms: int) -> None:
-        told, stop = settings.of_this_process({"redis-url": url, "env": env}), Stop()
+    async def _serve(self, url: str | None, env: str | None, grace: Duration, wait_ms: int, port: int | None) -> None:
+        told, stop = settings.of_this_process({"redis-url": url, "env": env, "metrics-port": port}), Stop()
         with stop.signals():
             if not any(True for _ in self._handlers):
                 text = f"agent {self.template!r} has no handler: decorate one with @agent.capability(...) or @agent.on(...)"
                 raise ConfigError(text)
-            run = await self._start(self._place(url, env), stop, wait_ms, told)
+            run = await self._start(place_of(url, env), stop, wait_ms, told)
             if run is None:
                 return
-            log.info("serving", extra=_served(run.registration, told))
+            log.info("serving", extra=served(run.registration, told))
             try:
-                await until_refused_or(run, stop.event)
+                async with metrics_served(run, told.health_host, told.metrics_port):
+                    await until_refused_or(run, stop.event)
             finally:
                 await run.stop(to_ms(grace, "grace", least=0))
 
@@ -307,7 +324,7 @@ class Agent:
         self, url: str | None = None, env: str | None = None, *, grace: Duration = GRACE_S
     ) -> AsyncIterator[Self]:
         """`async with agent.running(): ...`: registered and taking inside, drained at the end. Arguments and errors as `serve`."""
-        async with self.running_at(self._place(url, env), grace=grace):
+        async with self.running_at(place_of(url, env), grace=grace):
             yield self
 
     @asynccontextmanager
@@ -343,12 +360,6 @@ class Agent:
             max_process_ms=maybe_ms(max_process, "max_process"),
             output_schema=output_schema,
         )
-
-    def _place(self, url: str | None, env: str | None) -> Place:
-        told = settings.of_this_process({"redis-url": url, "env": env})
-        if told.redis_url.startswith("memory:"):
-            return shared_place(told.redis_url, told.env)
-        return RedisPlace(told.redis_url, told.env)
 
     def new_run(self, place: Place) -> AgentRun:
         """One instance at a place, not started yet."""
@@ -386,13 +397,3 @@ class Agent:
         except TimeoutError:
             return None
         return run
-
-
-def _served(declared: Registration, told: settings.Settings) -> dict[str, object]:
-    return {
-        "agent": declared.agent_id,
-        "instance": declared.instance_id,
-        "env": declared.env,
-        "url": settings.safe_url(told.redis_url),
-        "capabilities": ",".join(sorted({capability.name for capability in declared.capabilities})),
-    }

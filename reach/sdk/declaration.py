@@ -8,6 +8,7 @@ from reach.envelope.declarations import label_of
 from reach.envelope.registration import Accept, Capability, Registration
 from reach.sdk.deriving import declared_schema
 from reach.sdk.handlers import Handler
+from reach.settings import Settings, safe_url
 
 #: A registration has at most 1 MiB; so much of it may be the JSON Schemas of the handlers' types.
 MAX_SCHEMAS_BYTES = 1 << 19
@@ -63,3 +64,14 @@ def _accepts(handlers: Iterable[Handler]) -> tuple[Accept, ...]:
         Accept(type=kind, schemas=() if None in schemas else tuple(sorted(s for s in schemas if s is not None)))
         for kind, schemas in sorted(by_type.items())
     )
+
+
+def served(declared: Registration, told: Settings) -> dict[str, object]:
+    """What the log says of an instance that begins to serve."""
+    return {
+        "agent": declared.agent_id,
+        "instance": declared.instance_id,
+        "env": declared.env,
+        "url": safe_url(told.redis_url),
+        "capabilities": ",".join(sorted({capability.name for capability in declared.capabilities})),
+    }

@@ -6,11 +6,13 @@ import os
 import random
 from collections.abc import Callable
 
+from reach import settings
 from reach.backend import open_backend
 from reach.backend.memory_backend import MemoryBackend, Store
 from reach.backend.port import Backend
 from reach.clock import Clock, SystemClock
 from reach.log import event_log
+from reach.sdk.places import Place, RedisPlace
 from reach.sdk.routers import router_services
 from reach.service import Supervisor
 from reach.tracing.contents import asked_contents
@@ -115,3 +117,15 @@ def shared_place(url: str, env: str) -> MemoryPlace:
     if key not in _SHARED:
         _SHARED[key] = MemoryPlace(env, make=lambda: open_backend(url, env=env))
     return _SHARED[key]
+
+
+def place_of(url: str | None, env: str | None) -> Place:
+    """The place that these, or the environment of this process, name.
+
+    Raises:
+        ConfigError: The URL or the env cannot be used.
+    """
+    told = settings.of_this_process({"redis-url": url, "env": env})
+    if told.redis_url.startswith("memory:"):
+        return shared_place(told.redis_url, told.env)
+    return RedisPlace(told.redis_url, told.env)
