@@ -127,17 +127,18 @@ async def test_what_is_told_of_the_env_is_what_lies_there(spine: Spine) -> None:
 
     await until(lies, "the messages in the inbox")
     hand, fields = await spine.work("work-1")
-    leaving = {"op": "leave", "reply_to": BOX, "agent_id": "gone-1", "instance_id": "gone-1.1", "env": KEYS.env}
+    leaving = {"op": "leave", "reply_to": BOX, "agent_id": "gone-1", "instance_id": "gone-1.1"}
     await spine.backend.send_control(json.dumps(leaving).encode())
 
     async def looked() -> Found:
+        await spine.backend.beat("work-1", "work-1.1", b'{"state":"ready"}')
         await gauges.run_once()
         found = told(gauges)
         return found if found.get("reach_agents_offline", {}).get(("left",)) else {}
 
     found = await until(looked, "that it is gone", 15.0)
     assert found["reach_agents_offline"] == {("left",): 1, ("silent",): 0, ("removed",): 0}
-    assert found["reach_agents"] == {(): 1}
+    assert found["reach_agents"] == {(): 1}, "the other one is gone"
     assert found["reach_workers"] == {("router",): 1, ("archiver",): 0}
     assert found["reach_stream_lag"]["inbox", "work-1"] == 2
     assert found["reach_stream_pending"]["inbox", "work-1"] == found["reach_inflight"]["work-1",] == 1
