@@ -24,6 +24,7 @@ from reach.routing.explain import Candidate, Explanation
 from reach.sdk.agent import Agent
 from reach.sdk.client import Reach
 from reach.sdk.context import Context
+from reach.sdk.conversation import Conversation
 from reach.sdk.gathering import Group
 from reach.sdk.handle import Handle, LegStatus, MessageStatus
 from reach.sdk.observed import Observed
@@ -45,6 +46,7 @@ __all__ = [
     "Candidate",
     "ConfigError",
     "Context",
+    "Conversation",
     "Envelope",
     "EnvelopeError",
     "Explanation",

@@ -13,6 +13,7 @@ from reach.backend.depth_port import DepthPort
 from reach.backend.hinting import Hint
 from reach.backend.registry_port import RegistryPort
 from reach.backend.schema_port import SchemaPort
+from reach.backend.spent import Spent, Uncounted
 from reach.backend.steps import (
     Again,
     Answer,
@@ -297,8 +298,12 @@ class Backend(RegistryPort, SchemaPort, DemandPort, DepthPort, Protocol):
         """
         ...
 
-    async def spend(self, conversation: str, run: str, cost: int, tokens: int) -> bool:
-        """Add what a run has used (cost in millionths) to its conversation. False: counted already, or a conversation without counts."""
+    async def spend(self, conversation: str, run: str, cost: int, tokens: int, of: Uncounted | None = None) -> bool:
+        """Add what a run has used (cost in millionths) to its conversation, with a message that nobody counted. False: counted already."""
+        ...
+
+    async def used_in(self, conversation: str) -> Spent | None:
+        """What is counted of a conversation; None: nothing, or it is over an hour ago."""
         ...
 
     async def meet(self, meetings: Sequence[Meeting]) -> None:

@@ -46,6 +46,7 @@ class _Kept(msgspec.Struct):
 
 
 _encode = msgspec.json.Encoder().encode
+_core = msgspec.json.Decoder(Core).decode
 _kept = msgspec.json.Decoder(_Kept).decode
 _EMPTY = "{}"
 
@@ -88,6 +89,16 @@ def code_answer(
     """The answer that a code of the table means, for ends that no handler decided."""
     status: AnswerStatus = "retryable" if describe(code).retryable else "failed"
     return make_answer(status, code, error_message=message, details=details, retry_after_ms=retry_after_ms)
+
+
+def with_cost(answer: Answer, cost: float | None) -> Answer:
+    """The same answer, saying this cost where it says none."""
+    if cost is None:
+        return answer
+    core = _core(answer.core)
+    if core.cost is not None:
+        return answer
+    return msgspec.structs.replace(answer, core=_text(msgspec.structs.replace(core, cost=cost)))
 
 
 def kept_answer(leg: Leg) -> Answer:

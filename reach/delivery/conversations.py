@@ -12,7 +12,7 @@ from reach.backend.port import Backend
 from reach.backend.steps import Over, Turn
 from reach.clock import Clock
 from reach.delivery.judge import Case
-from reach.delivery.spending import MILLION, NO_BUDGET, millionths, needed
+from reach.delivery.spending import MILLION, NO_BUDGET, is_counted, millionths, needed
 from reach.envelope.message import Envelope
 from reach.envelope.rules import fingerprint, sender_of
 from reach.errors import SERVER_ERRORS, BackendError
@@ -63,9 +63,9 @@ class Conversations:
 
 def turn_of(envelope: Envelope) -> Turn | None:
     """What a message does in its conversation; None where there is nothing to count: nobody's handler has sent it, and it has no budget."""
-    hops, budget = envelope.traces.previous_hops, envelope.budget or NO_BUDGET
-    if not hops and budget == NO_BUDGET:
+    if not is_counted(envelope):
         return None
+    hops, budget = envelope.traces.previous_hops, envelope.budget or NO_BUDGET
     return Turn(
         conversation=envelope.conversation,
         msg_id=envelope.msg_id,

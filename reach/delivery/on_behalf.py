@@ -5,13 +5,18 @@ import asyncio
 from reach.backend.port import Backend
 from reach.backend.steps import Record, Settlement, WorkEntry
 from reach.clock import Clock
-from reach.delivery.answers import read_answer
+from reach.delivery.answers import read_answer, with_cost
 from reach.delivery.judge import Reference, read_reference
-from reach.delivery.spending import Spender, Used, beyond_needs, spend, used_by
+from reach.delivery.spending import Spender, Used, spend, used_by
 from reach.delivery.trail import Trail, conversation_of
 from reach.envelope.codec import decode
+from reach.envelope.declared_cost import costs_of, declared_cost
+from reach.envelope.message import Envelope
+from reach.envelope.registration import Registration
 from reach.errors import SERVER_ERRORS, BackendError, EnvelopeError
 from reach.log import PacedLog, event_log
+from reach.routing.index import CapabilityIndex
+from reach.routing.pattern import parse
 
 log = event_log("reach.router")
 
@@ -21,8 +26,9 @@ MAX_AT_ONCE = 32
 class OnBehalf:
     """Applies receipts entries. Twice is once: the hand proves possession, and the second time it is stale."""
 
-    def __init__(self, backend: Backend, trail: Trail, *, clock: Clock | None = None) -> None:
-        self._backend, self._trail = backend, trail
+    def __init__(self, backend: Backend, trail: Trail, index: CapabilityIndex, *, clock: Clock | None = None) -> None:
+        """`index`: what agents declare that their messages cost."""
+        self._backend, self._trail, self._index = backend, trail, index
         self._log = PacedLog(log, clock)
 
     async def settle(self, partition: int, entries: list[WorkEntry]) -> list[WorkEntry]:
@@ -56,9 +62,17 @@ class OnBehalf:
         if record is None or leg is None or leg.hand != reference.hand or not leg.agent:
             self._log.info("stale receipt", msg_id=reference.msg_id, leg=reference.leg)
             return
-        conversation, attempt = conversation_of(record), leg.attempt + 1
-        run = Spender(conversation, reference.msg_id, reference.leg, record.head.round, attempt, leg.hand)
-        await spend(self._backend, run, _beyond(used, record), self._log)
+        declared = self._declared(leg.agent)
+        if declared is not None and answer.status == "success":
+            if not record.envelope:
+                record = (
+                    await self._backend.inspect(partition, reference.msg_id, reference.leg, envelope=True) or record
+                )
+            answer = with_cost(answer, self._cost(declared, _message_of(record)))
+            used = used_by(answer)
+        conversation, attempt, message = conversation_of(record), leg.attempt + 1, _message_of(record)
+        run = Spender(conversation, reference.msg_id, reference.leg, record.head.round, attempt, leg.hand, message)
+        await spend(self._backend, run, used, self._log)
         settlement = Settlement(reference.msg_id, reference.leg, reference.hand, answer, wait_ms=wait_ms)
         verdicts = await self._backend.settle(partition, leg.agent, [settlement])
         if verdicts[0] == "done":
@@ -67,10 +81,21 @@ class OnBehalf:
         else:
             self._log.info("receipt came late", msg_id=reference.msg_id, verdict=verdicts[0])
 
+    def _declared(self, agent_id: str) -> Registration | None:
+        """The declaration of an agent that says what its messages cost."""
+        agent = self._index.agents.get(agent_id)
+        if agent is None or all(cost is None for cost in costs_of(agent.declared)):
+            return None
+        return agent.declared
 
-def _beyond(used: Used, record: Record) -> Used:
-    """What it used beyond what its message had said to need; the whole of it where the bytes of the message are lost."""
+    def _cost(self, declared: Registration, message: Envelope | None) -> float | None:
+        terms = () if message is None else self._index.terms_of(parse(message.target.pattern))
+        return declared_cost(declared, lambda name: any(term.matches(name) for term in terms))
+
+
+def _message_of(record: Record) -> Envelope | None:
+    """What was run; None where the bytes of it are lost, or were not asked for."""
     try:
-        return beyond_needs(used, decode(record.envelope, max_bytes=len(record.envelope))) if record.envelope else used
+        return decode(record.envelope, max_bytes=len(record.envelope)) if record.envelope else None
     except EnvelopeError:
-        return used
+        return None

@@ -77,7 +77,7 @@ class Router:
         self._block_ms = block_ms
         self._clock: Clock = clock or SystemClock()
         self._log = PacedLog(log, self._clock)
-        self._on_behalf = OnBehalf(backend, trail, clock=self._clock)
+        self._on_behalf = OnBehalf(backend, trail, judge.index, clock=self._clock)
         self._conversations = Conversations(backend, judge.setting, clock=self._clock)
         self._remembering = Remembering(backend, judge, clock=self._clock)
         self._replies = Replies(judge.index, backend, self._inspect)

@@ -4,6 +4,7 @@ import msgspec
 
 from reach.backend.bounds import MOST_SPENT
 from reach.backend.port import Backend
+from reach.backend.spent import Uncounted
 from reach.backend.steps import Answer
 from reach.envelope.message import Budget, Envelope
 from reach.errors import BackendError
@@ -21,7 +22,7 @@ class Used(msgspec.Struct, frozen=True):
 
 
 class Spender(msgspec.Struct, frozen=True):
-    """Which run of which message. Its name is what is counted once."""
+    """Which run of which message. Its name is what is counted once. `message`: what it ran, None: the bytes of it are lost."""
 
     conversation: str
     msg_id: str
@@ -29,6 +30,7 @@ class Spender(msgspec.Struct, frozen=True):
     round: int
     attempt: int
     hand: str
+    message: Envelope | None = None
 
     @property
     def name(self) -> str:
@@ -44,12 +46,17 @@ class _Tokens(msgspec.Struct):
     tokens: int | None = None
 
 
+#: How an answer ends that says no cost, as they are written here: most do, and their output need not be read through for it.
+_NO_COST = '"cost":null,"via":null,"retry_after_ms":null}'
+
 _cost = msgspec.json.Decoder(_Cost).decode
 _tokens = msgspec.json.Decoder(_Tokens).decode
 
 
 def used_by(answer: Answer) -> Used:
     """What an answer tells: its `cost`, and `tokens` in its details. What is no number, or below 0, counts as nothing."""
+    if answer.details == "{}" and answer.core.endswith(_NO_COST):
+        return Used()
     try:
         cost = _cost(answer.core).cost or 0.0
     except (msgspec.DecodeError, UnicodeEncodeError):
@@ -62,27 +69,29 @@ def used_by(answer: Answer) -> Used:
 
 
 async def spend(backend: Backend, run: Spender, used: Used, log: PacedLog) -> None:
-    """Add it to its conversation, before the answer is written: whoever hears the answer may ask for more at once.
+    """Add it to its conversation, before the answer is written: whoever hears the answer may ask for more at once. Nothing costs no call.
 
     Where Redis does not take it, it is a lost count: nobody's answer waits for that. Of a run whose answer is never written it was used
     all the same.
     """
     if used == Used():
         return
+    of, message = None, run.message
+    if message is not None:
+        if not is_counted(message):
+            of = Uncounted(run.msg_id, run.round, needed(message))
+        used = Used(used.cost, max(used.tokens - needed(message), 0))
+        if used == Used() and of is None:
+            return
     try:
-        await backend.spend(run.conversation, run.name, used.cost, used.tokens)
+        await backend.spend(run.conversation, run.name, used.cost, used.tokens, of)
     except BackendError as error:
         log.warning("not counted", msg_id=run.msg_id, error=error.code)
 
 
-def has_budget(envelope: Envelope) -> bool:
-    """Whether anybody asks what is used in this conversation."""
-    return envelope.budget is not None and envelope.budget != NO_BUDGET
-
-
-def beyond_needs(used: Used, envelope: Envelope) -> Used:
-    """Without the tokens that were counted when the message was sent."""
-    return Used(used.cost, max(used.tokens - needed(envelope), 0))
+def is_counted(envelope: Envelope) -> bool:
+    """Whether routers count this message when it is sent: somebody's handler has sent it, or it has a budget."""
+    return bool(envelope.traces.previous_hops) or (envelope.budget or NO_BUDGET) != NO_BUDGET
 
 
 def needed(envelope: Envelope) -> int:

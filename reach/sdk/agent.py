@@ -27,7 +27,7 @@ from reach.sdk.declared import (
 )
 from reach.sdk.durations import Duration, maybe_ms, to_ms
 from reach.sdk.embedded import place_of
-from reach.sdk.handlers import Function, Handler, Handlers, read_handler
+from reach.sdk.handlers import Function, Handlers, read_handler
 from reach.sdk.nobody import complaining, sentence
 from reach.sdk.observed import Observations, Observed
 from reach.sdk.places import Place
@@ -61,7 +61,7 @@ class Agent:
             (`timeout.processing`, retried); where it is more than 15 s, it raises the default timeouts of callers.
         weight: Its share where agents are drawn by weight.
         tier: For the strategy `tiered`, and for senders that need one.
-        cost: Of one message, in the unit of your choice.
+        cost: Of one message, in the unit of your choice; what a run costs that ends well and says nothing of it (docs/loops.md).
         rate_limit: How many messages it takes in a minute, over all its processes: a number, or `{"messages": ..., "tokens": ...}` with one
             of them or both, where a message costs the `needs["context_tokens"]` that its sender gives. So many at once, after a quiet
             minute; then they come evenly. What is over it goes to another agent, waits, or ends `overloaded`.
@@ -151,6 +151,7 @@ class Agent:
         examples: Iterable[Any] = (),
         max_process: Duration | None = None,
         output_schema: str | None = None,
+        cost: float | None = None,
     ) -> Callable[[F], F]:
         """Decorate the handler of a capability: `async def refund(body: RefundRequest, ctx: Context) -> RefundResult`.
 
@@ -164,7 +165,7 @@ class Agent:
             type: The message type.
             description: For people and for ranking; the docstring's first line where absent.
             examples: Of what can be asked.
-            max_process: As the agent's, for this capability.
+            max_process, cost: As the agent's, for this capability.
             output_schema: The name of what it returns; told to those who ask, nobody validates it.
 
         Raises:
@@ -174,7 +175,17 @@ class Agent:
         check_named("agent.capability", name)
 
         def add(function: F) -> F:
-            made = self._handler(name, function, schema, type, description, examples, max_process, output_schema)
+            made = read_handler(
+                function,
+                type=type,
+                capability=name,
+                schema=schema,
+                description=description,
+                examples=examples,
+                max_process_ms=maybe_ms(max_process, "max_process"),
+                output_schema=output_schema,
+                cost=cost,
+            )
             self._handlers.add(made)
             return function
 
@@ -213,6 +224,7 @@ class Agent:
         examples: Iterable[Any] = (),
         max_process: Duration | None = None,
         output_schema: str | None = None,
+        cost: float | None = None,
     ) -> bool:
         """`capability` for an agent that runs.
 
@@ -223,7 +235,17 @@ class Agent:
             RegistrationRefused: The env does not let this agent offer it.
             TypeError, ValueError: As `capability`.
         """
-        handler = self._handler(name, function, schema, type, description, examples, max_process, output_schema)
+        handler = read_handler(
+            function,
+            type=type,
+            capability=name,
+            schema=schema,
+            description=description,
+            examples=examples,
+            max_process_ms=maybe_ms(max_process, "max_process"),
+            output_schema=output_schema,
+            cost=cost,
+        )
         return await changing.add(self._handlers, handler, self._runs, self._registration)
 
     async def remove_capability(self, name: str, *, schema: str | None = None) -> None:
@@ -338,28 +360,6 @@ class Agent:
             await run.stop(to_ms(grace, "grace", least=0))
 
     # ------------------------------------------------------------ how
-
-    def _handler(
-        self,
-        name: str,
-        function: Function,
-        schema: str | None,
-        type: str,
-        description: str,
-        examples: Iterable[Any],
-        max_process: Duration | None,
-        output_schema: str | None,
-    ) -> Handler:
-        return read_handler(
-            function,
-            type=type,
-            capability=name,
-            schema=schema,
-            description=description,
-            examples=examples,
-            max_process_ms=maybe_ms(max_process, "max_process"),
-            output_schema=output_schema,
-        )
 
     def new_run(self, place: Place) -> AgentRun:
         """One instance at a place, not started yet."""

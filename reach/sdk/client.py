@@ -22,6 +22,7 @@ from reach.registry.capacity import Capacity, read_capacity
 from reach.registry.routes import Routes
 from reach.registry.schemas import Schemas
 from reach.routing.explain import Explanation
+from reach.sdk.conversation import Conversation, read_conversation
 from reach.sdk.declared import check_text
 from reach.sdk.embedded import MemoryPlace, shared_place
 from reach.sdk.exchange import Exchange
@@ -318,6 +319,14 @@ class Reach(Sending):
             BackendError: It cannot be read.
         """
         return (await read_capacity(self.backend))[0]
+
+    async def conversation(self, correlation_id: str) -> Conversation | None:
+        """What a conversation has used so far: cost, tokens, hops, messages (docs/loops.md). None: nothing is counted within the last hour.
+
+        Raises:
+            BackendError: It cannot be read.
+        """
+        return await read_conversation(self.backend, correlation_id)
 
     @property
     def rules(self) -> Rules:

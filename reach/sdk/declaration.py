@@ -52,6 +52,7 @@ def _capabilities(handlers: Iterable[Handler], description: str) -> Iterable[Cap
             input_schema=sides[0],
             output_schema=sides[1],
             max_process_ms=handler.max_process_ms,
+            cost=handler.cost,
         )
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from reach.envelope.message import MAX_PRIORITY, MIN_PRIORITY, Needs
-from reach.envelope.registration import RateLimit
+from reach.envelope.registration import MAX_AMOUNT, RateLimit
 from reach.sdk.budgets import check_budget
 from reach.sdk.validating import need_validator
 
@@ -49,6 +49,13 @@ def check_number(name: str, value: object, *, optional: bool = False) -> None:
     """Raises TypeError unless it is an int or a float, or None where that is allowed."""
     if type(value) not in (int, float) and not (optional and value is None):
         raise TypeError(f"{name} is {value!r}: a number is wanted")
+
+
+def check_cost(value: float | None) -> None:
+    """Raises TypeError or ValueError for what is no cost that can be declared."""
+    check_number("cost", value, optional=True)
+    if value is not None and not 0 <= value <= MAX_AMOUNT:
+        raise ValueError(f"cost is {value!r}: 0 to {MAX_AMOUNT:.0f} is wanted")
 
 
 def check_named(decorator: str, name: object) -> None:

@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from reach import ids
+from reach.envelope.declared_cost import declared_cost
 from reach.envelope.families import number_of
 from reach.envelope.message import Envelope
+from reach.envelope.registration import Registration
 from reach.routing.intents import Intents, said_of
 from reach.sdk.bodies import check_readable, decode_body
 from reach.sdk.context import Context
-from reach.sdk.declared import check_function, check_text
+from reach.sdk.declared import check_cost, check_function, check_text
 from reach.sdk.outcome import Result
 from reach.sdk.threads import in_thread, is_async
 
@@ -34,6 +36,13 @@ class Handler:
     examples: tuple[Any, ...] = ()
     max_process_ms: int | None = None
     output_schema: str | None = None
+    cost: float | None = None
+
+    def cost_of(self, envelope: Envelope, declared: Registration) -> float | None:
+        """What a run costs whose handler says nothing of it: as is declared for the capability, else for the agent."""
+        if self.cost is not None:
+            return self.cost
+        return declared_cost(declared, lambda name: envelope.target.pattern == f"capability:{name}")
 
     def read(self, envelope: Envelope) -> Any:
         """The body as the function wants it. Raises BodyError."""
@@ -64,6 +73,7 @@ def read_handler(
     examples: Iterable[Any] = (),
     max_process_ms: int | None = None,
     output_schema: str | None = None,
+    cost: float | None = None,
 ) -> Handler:
     """Read a function's signature.
 
@@ -75,6 +85,7 @@ def read_handler(
     name = getattr(function, "__qualname__", repr(function))
     check_text("schema", schema, optional=True)
     check_text("output_schema", output_schema, optional=True)
+    check_cost(cost)
     if not ids.is_token(type):
         raise ValueError(f"{name}: the type {type!r} is not dotted lower-case tokens")
     if capability is not None and not ids.is_token(capability):
@@ -103,6 +114,7 @@ def read_handler(
         examples=tuple(examples),
         max_process_ms=max_process_ms,
         output_schema=output_schema,
+        cost=cost,
     )
 
 

@@ -35,15 +35,25 @@ class Retry(Exception):
     Args:
         after: Seconds or timedelta; None: the ordinary back-off, and the run counts as an attempt.
         message: Why, for the receipt; a str alone, `Retry("later")`, is the message as well.
+        cost: What the run cost all the same, as `Result`.
+        tokens: How many tokens it used, as `Result`.
     """
 
-    def __init__(self, after: float | dt.timedelta | str | None = None, message: str = "") -> None:
+    def __init__(
+        self,
+        after: float | dt.timedelta | str | None = None,
+        message: str = "",
+        *,
+        cost: float | None = None,
+        tokens: int | None = None,
+    ) -> None:
         wait: object = after
         if isinstance(after, str) and not message:
             wait, message = None, after
         if wait is not None and type(wait) not in (int, float) and not isinstance(wait, dt.timedelta):
             raise TypeError(f"Retry(after={wait!r}): seconds or a timedelta is wanted")
         check_text("Retry(message=...)", message)
+        self.cost, self.tokens = check_used("Retry", cost, tokens)
         self.after_ms = None if wait is None else to_ms(cast("Duration", wait), "after", least=0)
         self.message = message
         super().__init__(message)
@@ -55,10 +65,15 @@ class Reject(Exception):
     Args:
         code: Your own code, such as `no_such_order`.
         message: One sentence for people.
+        cost: What the run cost all the same, as `Result`.
+        tokens: How many tokens it used, as `Result`.
         details: More for programs; JSON-able.
     """
 
-    def __init__(self, code: str, message: str = "", **details: Any) -> None:
+    def __init__(
+        self, code: str, message: str = "", *, cost: float | None = None, tokens: int | None = None, **details: Any
+    ) -> None:
+        self.cost, self.tokens = check_used("Reject", cost, tokens)
         self.code = code
         self.message = message
         self.details = details
@@ -71,7 +86,7 @@ class Result(Generic[T]):
     Args:
         value: The output.
         confidence: How sure the handler is, 0 to 1.
-        cost: What the run cost, in the unit of your choice; conversations with a budget count it to the millionth.
+        cost: What the run cost, in the unit of your choice; its conversation counts it to the millionth. None: what is declared.
         schema: The name of the output's schema, such as `refund.result.v1`.
         tokens: How many tokens the run used, for the budget of the conversation; the receipt has it in `details["tokens"]`.
 
@@ -91,29 +106,35 @@ class Result(Generic[T]):
         schema: str | None = None,
         tokens: int | None = None,
     ) -> None:
-        for name, number in (("confidence", confidence), ("cost", cost)):
-            check_number(f"Result {name}", number, optional=True)
+        check_number("Result confidence", confidence, optional=True)
         check_text("Result schema", schema, optional=True)
         if confidence is not None and not 0.0 <= confidence <= 1.0:
             raise ValueError(f"confidence is {confidence!r}, must be 0 to 1")
-        if cost is not None and not abs(cost) <= sys.float_info.max:  # NaN neither, nor an int too large for a float
-            raise ValueError("cost must be a finite number")
         if schema is not None and not is_schema(schema):
             raise ValueError(f"schema is {schema!r:.200}, must be lower-case tokens that end in .v<N>")
-        if tokens is not None and (type(tokens) is not int or not 0 <= tokens < 1 << 63):
-            raise ValueError(f"tokens is {tokens!r:.40}, must be an int from 0")
+        self.cost, self.tokens = check_used("Result", cost, tokens)
         self.value = value
         self.confidence = confidence
-        self.tokens = tokens
-        self.cost = None if cost is None else float(cost)
         self.schema = schema
 
 
-def succeeded(value: object, *, host: str, schema: str | None = None, kind: Any = Any) -> Answer:
+def check_used(what: str, cost: float | None, tokens: int | None) -> tuple[float | None, int | None]:
+    """What a run says that it has used. Raises TypeError or ValueError for what is none."""
+    check_number(f"{what} cost", cost, optional=True)
+    if cost is not None and not abs(cost) <= sys.float_info.max:  # NaN neither, nor an int too large for a float
+        raise ValueError("cost must be a finite number")
+    if tokens is not None and (type(tokens) is not int or not 0 <= tokens < 1 << 63):
+        raise ValueError(f"tokens is {tokens!r:.40}, must be an int from 0")
+    return None if cost is None else float(cost), tokens
+
+
+def succeeded(
+    value: object, *, host: str, schema: str | None = None, kind: Any = Any, cost: float | None = None
+) -> Answer:
     """A handler returned: success, or `handler.error` where the value cannot travel.
 
     What does not fit what the handler says that it returns, such as a half answer with an empty city, is no success that anybody should
-    be sure of: confidence 0, and `details["unfit"]` says why.
+    be sure of: confidence 0, and `details["unfit"]` says why. `cost`: what is declared, for a handler that says none.
     """
     result = value if isinstance(value, Result) else Result(value)
     try:
@@ -133,7 +154,7 @@ def succeeded(value: object, *, host: str, schema: str | None = None, kind: Any 
         processing_host=host,
         confidence=result.confidence if unfit is None else 0.0,
         details=_told(unfit, result.tokens),
-        cost=result.cost,
+        cost=cost if result.cost is None else result.cost,
     )
 
 
@@ -153,13 +174,23 @@ def _unfit(output: bytes, kind: Any) -> str | None:
     return None
 
 
-def failed(code: str, message: str, details: dict[str, Any] | None = None, *, host: str) -> Answer:
+def failed(
+    code: str, message: str, details: dict[str, Any] | None = None, *, host: str, cost: float | None = None
+) -> Answer:
     """Again cannot help."""
-    return make_answer("failed", code, error_message=message, details=_sound(details or {}), processing_host=host)
+    return make_answer(
+        "failed", code, error_message=message, details=_sound(details or {}), processing_host=host, cost=cost
+    )
 
 
 def retryable(
-    code: str, message: str, details: dict[str, Any] | None = None, *, host: str, retry_after_ms: int | None = None
+    code: str,
+    message: str,
+    details: dict[str, Any] | None = None,
+    *,
+    host: str,
+    retry_after_ms: int | None = None,
+    cost: float | None = None,
 ) -> Answer:
     """Again can help."""
     return make_answer(
@@ -169,6 +200,7 @@ def retryable(
         details=_sound(details or {}),
         processing_host=host,
         retry_after_ms=retry_after_ms,
+        cost=cost,
     )
 
 
@@ -181,11 +213,13 @@ def raised(error: BaseException, *, host: str, now_ms: int = 0) -> tuple[Answer,
         after_ms = -1 if error.after_ms is None else error.after_ms
         wait = "" if error.after_ms is None else f" in {error.after_ms / 1000:g} s"
         text = text_of(error, error.message or f"the handler asked to be tried again{wait}")
-        return retryable("handler.retry", text, host=host, retry_after_ms=error.after_ms), after_ms
+        used = _told(None, error.tokens)
+        answer = retryable("handler.retry", text, used, host=host, retry_after_ms=error.after_ms, cost=error.cost)
+        return answer, after_ms
     if isinstance(error, Reject):
-        own = {"reject": text_of(error, error.code)}
+        own = {"reject": text_of(error, error.code)} | (_told(None, error.tokens) or {})
         details = own | error.details | own  # in front: of too many the first are kept
-        return failed("handler.rejected", text_of(error, error.message), details, host=host), -1
+        return failed("handler.rejected", text_of(error, error.message), details, host=host, cost=error.cost), -1
     more: dict[str, Any] = {"error": type(error).__name__}
     if isinstance(error, ReachError):
         more["cause"] = error.code

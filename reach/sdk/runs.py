@@ -13,10 +13,11 @@ from reach.backend.port import Backend
 from reach.backend.steps import Answer, Parking, SettleVerdict, Taken
 from reach.clock import Clock
 from reach.delivery.inbox import Hold, Inbox, hold_of
-from reach.delivery.spending import Spender, beyond_needs, has_budget, spend, used_by
+from reach.delivery.spending import Spender, spend, used_by
 from reach.envelope.codec import decode
 from reach.envelope.ledger import LegState
 from reach.envelope.message import Envelope
+from reach.envelope.registration import Registration
 from reach.errors import EnvelopeError
 from reach.log import PacedLog, event_log
 from reach.sdk.context import Context
@@ -57,9 +58,9 @@ class Runs:
         host: str,
         clock: Clock,
         on_change: Callable[[], None],
-        max_process_ms: int | None = None,
+        declared: Registration | None = None,
     ) -> None:
-        """`on_change` is told whenever a slot is filled or freed. `max_process_ms`: of handlers that declare none of their own."""
+        """`on_change` is told whenever a slot is filled or freed. `declared`: has the time and cost of handlers that declare none."""
         self._backend = backend
         self._inbox = inbox
         self._reading = Reading(
@@ -73,7 +74,7 @@ class Runs:
         self._clock = clock
         self._log = PacedLog(log, clock)
         self._on_change = on_change
-        self._max_process_ms = max_process_ms
+        self._declared = declared or Registration(agent_id="", instance_id="")
         self._runs: dict[Hold, Run] = {}
         self._tasks = Tasks()
         self._settling = 0
@@ -233,7 +234,7 @@ class Runs:
         if isinstance(read, Answer):
             return read, -1
         handler, body = read
-        own_ms = handler.max_process_ms or self._max_process_ms
+        own_ms = handler.max_process_ms or self._declared.max_process_ms
         if own_ms is not None:
             run.processing_ms = min(own_ms, taken.processing_ms)
         self._arm(run)
@@ -255,7 +256,7 @@ class Runs:
                     exc_info=problem,
                 )
             return raised(problem, host=host, now_ms=self._clock.wall_ms())
-        return succeeded(value, host=host, kind=handler.output_kind), -1
+        return succeeded(value, host=host, kind=handler.output_kind, cost=handler.cost_of(envelope, self._declared)), -1
 
     async def _called(
         self, run: Run, handler: Handler, body: Any, envelope: Envelope
@@ -335,10 +336,9 @@ class Runs:
 
     async def _count(self, run: Run, answer: Answer) -> None:
         envelope, taken = run.envelope, run.taken
-        if envelope is not None and has_budget(envelope):
+        if envelope is not None:
             name = (taken.msg_id, taken.leg, envelope.round, taken.attempt, taken.hand)
-            spender = Spender(envelope.conversation, *name)
-            await spend(self._backend, spender, beyond_needs(used_by(answer), envelope), self._log)
+            await spend(self._backend, Spender(envelope.conversation, *name, envelope), used_by(answer), self._log)
 
     async def _settled(
         self, taken: Taken, answer: Answer, wait_ms: int, run: Run | None, verdict: SettleVerdict

@@ -78,7 +78,7 @@ class AgentRun:
             host=registration.node_id or "",
             clock=place.clock,
             on_change=self._changed,
-            max_process_ms=registration.max_process_ms,
+            declared=registration,
         )
         self.membership = Membership(
             self.backend, self.client.mailbox_id, place.clock, registration, self._before_registering

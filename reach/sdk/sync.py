@@ -9,6 +9,7 @@ from reach.envelope.message import Scope
 from reach.registry.accepting import Accepts
 from reach.routing.explain import Explanation
 from reach.sdk.client import Embeddable, Reach
+from reach.sdk.conversation import Conversation
 from reach.sdk.gathering import Group
 from reach.sdk.handle import Handle
 from reach.sdk.loop_thread import LoopThread
@@ -153,6 +154,10 @@ class SyncReach:
     def rules(self) -> SyncRules:
         """Who may call whom in this env: list, set, remove, and test what a source may call."""
         return SyncRules(self._thread, self._reach.rules)
+
+    def conversation(self, correlation_id: str) -> Conversation | None:
+        """What a conversation has used so far. As `Reach.conversation`."""
+        return self._thread.call(lambda: self._reach.conversation(correlation_id))
 
     def accepts(self, target: str) -> Accepts:
         """Who answers a target now, and what they take. As `Reach.accepts`."""

@@ -83,7 +83,8 @@ async def test_B109_what_may_be_written_can_be_read_by_its_caller(redis_url: str
 
     @agent.capability("details")
     async def details(body: int) -> None:
-        raise Reject("big", "x" * body, **{f"n{number}": "x" * body for number in range(200)}, small=1)
+        many: dict[str, Any] = {f"n{number}": "x" * body for number in range(200)}
+        raise Reject("big", "x" * body, **many, small=1)
 
     @agent.capability("tell")
     async def tell(body: int, ctx: Context) -> None:

@@ -3,6 +3,7 @@
 from typing import Any
 
 from reach.backend.bounds import CONV_KEPT, CONV_MS, MAX_CONV_FIELDS, MOST_SPENT
+from reach.backend.spent import Spent, Uncounted
 from reach.backend.steps import Over, Turn
 from tests.contract.drive import Drive
 from tests.contract.places import KEYS
@@ -92,9 +93,63 @@ async def test_a_run_is_counted_once(drive: Drive) -> None:
     assert await say(drive, "m2", max_cost=11, max_tokens=14) == Over("tokens", 14, 14)
 
 
-async def test_nothing_is_kept_of_a_conversation_in_which_nobody_counts(drive: Drive) -> None:
-    assert await drive.backend.spend(CONV, "m1:0:1:1", 5, 7) is False
-    assert await drive.place.type_of(KEY) == "none"
+async def test_what_a_run_costs_is_counted_where_nobody_has_a_budget(drive: Drive) -> None:
+    assert await drive.backend.used_in(CONV) is None
+    assert await drive.backend.spend(CONV, "m1:0:1:1", 400_000, 7, Uncounted("m1", needs=50)) is True
+    assert await drive.backend.spend(CONV, "m1:0:1:1", 400_000, 7, Uncounted("m1", needs=50)) is False
+    assert await drive.backend.used_in(CONV) == Spent(1, 400_000, 57)
+    assert await say(drive, "m2", max_cost=400_000) == Over("cost", 400_000, 400_000), (
+        "it was spent before the budget came"
+    )
+
+
+async def test_a_message_counts_once_for_all_its_runs_and_once_more_in_a_new_round(drive: Drive) -> None:
+    for run, of in (
+        ("m1:0:1:1", Uncounted("m1", 1, 50)),
+        ("m1:0:1:2", Uncounted("m1", 1, 50)),
+        ("m1:1:1:1", Uncounted("m1", 1, 50)),
+    ):
+        assert await drive.backend.spend(CONV, run, 1, 0, of) is True
+    assert await drive.backend.used_in(CONV) == Spent(1, 3, 50)
+    assert await drive.backend.spend(CONV, "m1:0:2:1", 1, 0, Uncounted("m1", 2, 50)) is True
+    assert await drive.backend.spend(CONV, "m1:0:1:3", 1, 0, Uncounted("m1", 1, 50)) is True, "a late one of the first"
+    assert await drive.backend.used_in(CONV) == Spent(2, 5, 100)
+    assert await drive.backend.spend(CONV, "m2:0:1:1", 1, 0) is True, "counted when it was sent"
+    assert await drive.backend.used_in(CONV) == Spent(2, 6, 100)
+
+
+async def test_a_message_that_a_path_has_shown_is_not_counted_again(drive: Drive) -> None:
+    """The first has no path: its children say that it was there, and its own run says so at its end."""
+    await say(drive, "m1.1", depth=1)
+    await say(drive, "m1.2", depth=1)
+    assert await drive.backend.used_in(CONV) == Spent(3)
+    await drive.backend.spend(CONV, "m1:0:1:1", 5, 0, Uncounted("m1"))
+    assert await drive.backend.used_in(CONV) == Spent(3, 5)
+    await drive.backend.spend(CONV, "m2:0:1:1", 5, 0, Uncounted("m2"))
+    assert await drive.backend.used_in(CONV) == Spent(4, 10), "another one without a path"
+
+
+async def test_what_a_path_shows_is_there_already_where_it_was_counted(drive: Drive) -> None:
+    await drive.backend.spend(CONV, "m1:0:1:1", 5, 0, Uncounted("m1"))
+    await say(drive, "m1.1", depth=1)
+    assert await drive.backend.used_in(CONV) == Spent(2, 5)
+    await drive.backend.spend(CONV, "m2:0:1:1", 5, 0, Uncounted("m2"))
+    assert await drive.backend.used_in(CONV) == Spent(3, 10)
+
+
+async def test_the_budget_that_is_told_is_that_of_who_began(drive: Drive) -> None:
+    await say(drive, "m1", max_hops=9, max_cost=2_000_000)
+    await say(drive, "m2", depth=1, max_hops=3, max_cost=1, max_tokens=1)
+    assert await drive.backend.used_in(CONV) == Spent(2, 0, 0, 9, 2_000_000, None)
+    await say(drive, "m3", max_tokens=5)
+    await say(drive, "m4")
+    assert await drive.backend.used_in(CONV) == Spent(4, 0, 0, None, None, 5), "the latest"
+
+
+async def test_of_handlers_alone_the_first_budget_is_told(drive: Drive) -> None:
+    await say(drive, "m2", depth=1, max_hops=7)
+    await say(drive, "m3", depth=2, max_hops=3)
+    assert await drive.backend.used_in(CONV) == Spent(3, 0, 0, 7)
 
 
 async def test_counts_end_where_numbers_do(drive: Drive) -> None:
@@ -189,7 +244,9 @@ async def test_a_conversation_that_is_lost_or_spoilt_begins_anew(drive: Drive) -
     await drive.place.delete(KEY)
     assert await say(drive, "m2", max_hops=0) == COUNTED
     await drive.place.spoil(KEY)
-    assert await drive.backend.spend(CONV, "m1:0:1:1", 1, 1) is False
+    assert await drive.backend.spend(CONV, "m1:0:1:1", 1, 1) is True
+    await drive.place.spoil(KEY)
+    assert await drive.backend.used_in(CONV) is None
     await drive.place.spoil(KEY)
     assert await say(drive, "m3", max_hops=0) == COUNTED
     assert await say(drive, "m4", max_hops=0) == Over("hops", 1, 0)
@@ -223,11 +280,16 @@ async def test_what_others_have_written_into_it_stops_nobody(drive: Drive) -> No
         b"9" * 300,
     ]
     for value in junk:
-        await drive.place.put_fields(KEY, dict.fromkeys(("n", "c", "t", "k", "m:m1", "m:m0", "p:a>b", "s:x"), value))
+        await drive.place.put_fields(
+            KEY, dict.fromkeys(("n", "i", "c", "t", "k", "b", "m:m1", "m:m0", "p:a>b", "s:x"), value)
+        )
+        found = await drive.backend.used_in(CONV)
+        assert found is not None
+        assert (found.messages, found.cost, found.tokens) == (0, 0, 0), value
         told: dict[str, Any] = {"pair": "a>b", "content": "x", "in_reply_to": "m0", "depth": 1}
         assert await say(drive, "m1", pairs=1, same=1, max_hops=1, max_cost=1, max_tokens=1, **told) == COUNTED, value
         await drive.place.put_fields(KEY, dict.fromkeys(("k", "c", "t"), value))
-        assert await drive.backend.spend(CONV, f"r{len(value)}", 1, 1)
+        assert await drive.backend.spend(CONV, f"r{len(value)}", 1, 1, Uncounted("m9", 1, 1))
         await drive.place.delete(KEY)
 
 
@@ -236,7 +298,7 @@ async def test_strange_fields_go_first_and_too_many_of_them_with_all_else(drive:
     ahead = {f"x{n}": b"999999 0 0 0" for n in range(MAX_CONV_FIELDS)}
     await drive.place.put_fields(KEY, ahead)
     assert await say(drive, "m2", max_hops=1) == COUNTED
-    assert await drive.place.size(KEY) == 4
+    assert await drive.place.size(KEY) == 5
     await drive.place.put_fields(KEY, ahead | {f"y{n}": b"" for n in range(MAX_CONV_FIELDS)})
     assert await say(drive, "m3", max_hops=2) == COUNTED
     assert await drive.place.type_of(KEY) == "none"

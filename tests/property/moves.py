@@ -198,7 +198,9 @@ talks = (
         st.sampled_from(("m1:0:1:1", "m1:0:1:2", "m2:0:1:1")),
         st.sampled_from((0, 400_000)),
         st.sampled_from((0, 7)),
+        st.one_of(st.none(), st.integers(0, 12)),
     ),
+    built("used_in", often("c1", "c2")),
 )
 losses = (
     built(

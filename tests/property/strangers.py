@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Literal
 
+from reach.backend.spent import Uncounted
 from reach.backend.steps import Meeting, Turn
 from reach.envelope.registration import Rate, Why
 from tests.contract.places import KEYS
@@ -106,8 +107,13 @@ class WholeWalker(Walker):
         ]
         await self.backend.converse(made, bound, bound)
 
-    async def spend(self, conversation: str, run: str, cost: int, tokens: int) -> None:
-        await self.backend.spend(conversation, run, cost, tokens)
+    async def spend(self, conversation: str, run: str, cost: int, tokens: int, of: int | None = None) -> None:
+        """`of`: the number of a message that nobody has counted, and its round and needs with it."""
+        message = None if of is None else Uncounted(f"m{of}", of % 3 + 1, of % 2 * 10)
+        await self.backend.spend(conversation, run, cost, tokens, message)
+
+    async def used_in(self, conversation: str) -> None:
+        await self.backend.used_in(conversation)
 
     async def meet(self, source: str, conversation: str, agent: str) -> None:
         await self.backend.meet([Meeting(source, conversation, agent)])

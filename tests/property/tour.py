@@ -83,6 +83,8 @@ TOUR: tuple[Move, ...] = (
     move("ask_demand"),
     move("ask_depths"),
     move("spend", "c1", "m1:0:1:1", 400_000, 7),
+    move("spend", "c2", "m7:0:1:1", 400_000, 7, 7),
+    move("used_in", "c1"),
     move("record", b"[]"),
     move("read_records"),
     move("follow", "w1", 1, 5_000),

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.model import bounds, circuit, conversation, guards, lease_clock, lines, once_guard, requeue, silence, stages
-from tests.mutants import choosing, fallback, instances, registration, schemas
+from tests.mutants import choosing, conversations, fallback, instances, registration, schemas
 from tests.mutants.mutant import Mutant
 from tests.mutants.run import Failure, Outcome, verdict_of
 from tests.mutants.table import MUTANTS
@@ -41,7 +41,14 @@ def test_no_two_have_the_same_name_or_do_the_same() -> None:
 
 def test_every_guard_of_the_model_is_removed_by_one() -> None:
     models = (guards, lease_clock, conversation, bounds, circuit, lines, once_guard, requeue, silence, stages)
-    beside = schemas.GUARDS | fallback.GUARDS | choosing.GUARDS | instances.GUARDS | registration.GUARDS
+    beside = (
+        conversations.GUARDS
+        | schemas.GUARDS
+        | fallback.GUARDS
+        | choosing.GUARDS
+        | instances.GUARDS
+        | registration.GUARDS
+    )
     wanted = frozenset[str]().union(*(model.ALL for model in models)) - PAIR | beside
     removed = {mutant.guard for mutant in MUTANTS}
     assert wanted - removed == set(), "guards without a mutant"

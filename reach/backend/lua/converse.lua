@@ -32,9 +32,10 @@ local function converse(a)
   local key, pair, content = own('conv:' .. ARGV[a], 'hash'), 'p:' .. ARGV[a + 5], 's:' .. ARGV[a + 6]
   local field, round, depth, needs = 'm:' .. ARGV[a + 1], count(ARGV[a + 2]), count(ARGV[a + 4]), count(ARGV[a + 7])
   local hops, cost, tokens = number(ARGV[a + 8]), number(ARGV[a + 9]), number(ARGV[a + 10])
-  local f = call('HMGET', key, 'n', 'c', 't', 'k', field, 'm:' .. ARGV[a + 3], pair, content)
+  local f = call('HMGET', key, 'n', 'c', 't', 'k', field, 'm:' .. ARGV[a + 3], pair, content, 'i', 'b')
   local known, asked, k = mark(f[5]), mark(f[6]), math.min(count(f[4]) + 1, MOST)
   if known and known[2] >= round then return {'', 0, 0} end
+  local root = depth == 0
   if asked and ARGV[a + 3] ~= '' then depth = math.max(depth, math.min(asked[3] + 1, MOST)) end
   local n, paid, used = math.max(count(f[1]), depth), count(f[2]), count(f[3])
   if hops and n > hops then return {'hops', n, hops} end
@@ -51,6 +52,11 @@ local function converse(a)
   end
   call('HSET', key, unpack(set))
   if needs > 0 then call('HSET', key, 't', math.min(used + needs, MOST)) end
+  if n > count(f[1]) then call('HSET', key, 'i', math.min(count(f[9]) + n - count(f[1]), MOST)) end
+  -- Of the budgets in a conversation the one of who began it: those of handlers are for their own parts.
+  if (hops or cost or tokens) and (root or not f[10]) then
+    call('HSET', key, 'b', (hops or '-') .. ' ' .. (cost or '-') .. ' ' .. (tokens or '-'))
+  end
   keep(key, k)
   return {'', 0, 0}
 end

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from reach.backend.memory_backend import conversing, meeting
 from reach.backend.memory_backend.side import Side
+from reach.backend.spent import Spent, Uncounted
 from reach.backend.steps import Meeting, Met, Over, Turn
 
 
@@ -17,9 +18,13 @@ class ConversationSide(Side):
 
         return await self._step("converse", step)
 
-    async def spend(self, conversation: str, run: str, cost: int, tokens: int) -> bool:
+    async def spend(self, conversation: str, run: str, cost: int, tokens: int, of: Uncounted | None = None) -> bool:
         key = self._keys.conversation(conversation)
-        return await self._step("spend", lambda: conversing.spend(self._store, key, run, cost, tokens))
+        return await self._step("spend", lambda: conversing.spend(self._store, key, run, cost, tokens, of))
+
+    async def used_in(self, conversation: str) -> Spent | None:
+        key = self._keys.conversation(conversation)
+        return await self._step("used_in", lambda: conversing.spent(self._store, key))
 
     async def meet(self, meetings: Sequence[Meeting]) -> None:
         def step() -> None:

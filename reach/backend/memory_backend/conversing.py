@@ -1,6 +1,7 @@
 """converse, spend: what the messages of a conversation do, and what they have used.
 
-The hash of a conversation: n messages so far, c cost (millionths), t tokens, k what was written last; and marks, each led by its k:
+The hash of a conversation: n messages so far, i those of n that only the path of others has shown, c cost (millionths), t tokens, b the
+budget (hops cost tokens, - for none), k what was written last; and marks, each led by its k:
 m:<msg_id> k round depth, p:<pair> k depth turns since, s:<content> k depth times, r:<run> k.
 """
 
@@ -8,12 +9,13 @@ import re
 
 from reach.backend.bounds import CONV_KEPT, CONV_MS, MAX_CONV_FIELDS, MOST_SPENT
 from reach.backend.memory_backend.store import Hash, Store
+from reach.backend.spent import FIELDS, Spent, Uncounted, spent_of
 from reach.backend.steps import Over, Turn
 
 MINUTE_MS = 60_000
 Mark = tuple[int, int, int, int]
 
-_COUNTS = frozenset("nctk")
+_COUNTS = frozenset("nictbk")
 _NUMBER = re.compile(rb"[0-9]{1,14}")
 _MARK = re.compile(rb"([0-9]{1,14}) ([0-9]{1,14}) ([0-9]{1,14}) ([0-9]{1,14})")
 _NONE: Mark = (0, 0, 0, 0)
@@ -52,27 +54,46 @@ def converse(store: Store, key: str, turn: Turn, max_pair_rate: int, max_same_co
     }
     if turn.tokens:
         counts["t"] = b"%d" % min(used + turn.tokens, MOST_SPENT)
+    if sent > _count(stored.get("n")):
+        counts["i"] = b"%d" % min(_count(stored.get("i")) + sent - _count(stored.get("n")), MOST_SPENT)
+    bounds = (turn.max_hops, turn.max_cost, turn.max_tokens)
+    # Of the budgets in a conversation the one of who began it: those of handlers are for their own parts.
+    if any(bound is not None for bound in bounds) and (turn.depth == 0 or "b" not in stored):
+        counts["b"] = b" ".join(b"-" if bound is None else b"%d" % bound for bound in bounds)
     store.make_hash(key).update(counts | said)
     _keep(store, key, k)
     return Over()
 
 
-def spend(store: Store, key: str, run: str, cost: int, tokens: int) -> bool:
-    """Add what a run has used; False: it is counted already, or nobody counts anything in this conversation."""
+def spend(store: Store, key: str, run: str, cost: int, tokens: int, of: Uncounted | None = None) -> bool:
+    """Add what a run has used, and its message where nobody has counted that; False: the run is counted already."""
     stored = _stored(store, key)
-    if "k" not in stored or f"r:{run}" in stored:
+    if f"r:{run}" in stored:
         return False
-    k = min(_count(stored["k"]) + 1, MOST_SPENT)
-    stored.update(
-        {
-            "c": b"%d" % min(_count(stored.get("c")) + cost, MOST_SPENT),
-            "t": b"%d" % min(_count(stored.get("t")) + tokens, MOST_SPENT),
-            "k": b"%d" % k,
-            f"r:{run}": _marked(k, 0, 0, 0),
-        }
-    )
+    k = min(_count(stored.get("k")) + 1, MOST_SPENT)
+    used = min(_count(stored.get("t")) + tokens, MOST_SPENT)
+    counts: dict[str, bytes] = {}
+    if of is not None:
+        known = _mark(stored.get(f"m:{of.msg_id}"))
+        if known is None or known[1] < of.round:
+            used = min(used + of.needs, MOST_SPENT)
+            shown = _count(stored.get("i"))
+            if shown:  # by the path of a message that came out of it
+                counts["i"] = b"%d" % (shown - 1)
+            else:
+                counts["n"] = b"%d" % min(_count(stored.get("n")) + 1, MOST_SPENT)
+            counts[f"m:{of.msg_id}"] = _marked(k, of.round, 0, 0)
+    counts["c"] = b"%d" % min(_count(stored.get("c")) + cost, MOST_SPENT)
+    counts |= {"t": b"%d" % used, "k": b"%d" % k, f"r:{run}": _marked(k, 0, 0, 0)}
+    store.make_hash(key).update(counts)
     _keep(store, key, k)
     return True
+
+
+def spent(store: Store, key: str) -> Spent | None:
+    """What is counted; None: nothing."""
+    stored = _stored(store, key)
+    return spent_of([stored.get(name) for name in FIELDS])
 
 
 def _over_budget(turn: Turn, sent: int, paid: int, used: int) -> Over | None:

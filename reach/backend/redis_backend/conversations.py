@@ -2,15 +2,16 @@
 
 from collections.abc import Sequence
 
-from reach.backend.redis_backend.side import Side
+from reach.backend.redis_backend.registry import RegistrySide
 from reach.backend.redis_backend.streams import text_of
 from reach.backend.scripts import script
+from reach.backend.spent import FIELDS, Spent, Uncounted, spent_of
 from reach.backend.steps import Meeting, Met, Over, Turn
 
 MAX_TURNS = 100
 
 
-class ConversationSide(Side):
+class ConversationSide(RegistrySide):
     """What is counted in a conversation; see `reach.backend.port` for what each method promises."""
 
     async def converse(self, turns: Sequence[Turn], max_pair_rate: int, max_same_content: int) -> list[Over]:
@@ -23,9 +24,14 @@ class ConversationSide(Side):
             found += [Over(what.decode(), spent, allowed) for what, spent, allowed in reply]
         return found
 
-    async def spend(self, conversation: str, run: str, cost: int, tokens: int) -> bool:
-        counted = await self._link.run(script("spend"), self._keys.agents(), conversation, run, cost, tokens)
-        return bool(counted == 1)
+    async def spend(self, conversation: str, run: str, cost: int, tokens: int, of: Uncounted | None = None) -> bool:
+        message = ("", 1, 0) if of is None else (of.msg_id, of.round, of.needs)
+        argv = (conversation, run, cost, tokens, *message)
+        return bool(await self._link.run(script("spend"), self._keys.agents(), *argv) == 1)
+
+    async def used_in(self, conversation: str) -> Spent | None:
+        key = self._keys.conversation(conversation)
+        return spent_of(await self._healing(key, "hash", "HMGET", key, *FIELDS) or ())
 
     async def meet(self, meetings: Sequence[Meeting]) -> None:
         for start in range(0, len(meetings), MAX_TURNS):

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from reach.backend.bounds import MOST_SPENT
+from reach.backend.spent import Spent
 from reach.backend.steps import Answer, Over, Turn
 from reach.delivery.conversations import MAX_PAIR_RATE, MAX_SAME_CONTENT, end_of, turn_of
 from reach.delivery.judge import Judge
@@ -198,6 +199,37 @@ async def test_where_the_message_cannot_be_read_any_more_all_that_was_used_is_co
     stored = bench.store.hash(KEYS.conversation(CONV))
     assert stored is not None
     assert stored["t"] == b"120"
+
+
+@pytest.mark.parametrize(
+    ("receipt", "cost"),
+    [
+        ({"status": "success"}, 2.0),
+        ({"status": "success", "cost": 0.25}, 0.25),
+        ({"status": "success", "cost": 0}, 0.0),
+        ({"status": "failed"}, None),
+        ({"status": "failed", "cost": 0.5}, 0.5),
+    ],
+)
+async def test_an_agent_without_scripts_costs_what_it_says_else_what_is_declared(
+    bench: Bench, receipt: dict[str, Any], cost: float | None
+) -> None:
+    declared = {"agent_id": "refund-1", "instance_id": "i", "cost": 9, "capabilities": [{"name": "refund", "cost": 2}]}
+    stored = await bench.backend.registered("refund-1")
+    assert (await bench.backend.register("refund-1", json.dumps(declared).encode(), "i", b"{}", stored)).ok
+    await bench.watcher.run_once()
+    msg_id = await bench.send(correlation_id=CONV)
+    await bench.router.run_once()
+    stream = bench.store.stream(KEYS.inbox(0, "refund-1", "normal"))
+    assert stream is not None
+    ((hand, _),) = stream.all()
+    told = {b"m": msg_id.encode(), b"l": b"0", b"h": hand.encode(), b"r": json.dumps(receipt).encode()}
+    for _ in range(2):
+        bench.store.append(KEYS.receipts(0), told)
+    await bench.router.run_once()
+    assert (await bench.receipts())[-1]["cost"] == cost
+    found = await bench.backend.used_in(CONV)
+    assert found == (Spent(1, millionths(cost)) if cost else None)
 
 
 @pytest.mark.parametrize("budget", [{"hops": -1}, {"cost": -0.5}, {"tokens": -1}])

@@ -74,12 +74,12 @@ async def test_tokens_are_counted_until_they_are_spent() -> None:
         assert bus.receipts[-2].details == {"limit": "tokens", "spent": 900, "allowed": 900}
 
 
-async def test_what_nobody_bounds_nobody_counts() -> None:
+async def test_what_nobody_bounds_is_counted_and_refuses_nobody() -> None:
     async with TestReach(boss(3), worker(lambda: Result("done", cost=1.0, tokens=5))) as bus:
-        calls = bus.newest
-        await ended(bus)
-        assert "spend" not in calls.calls
-        assert key_with(bus, "}:conv:"), "its path is"
+        assert (await ended(bus)).output == ["ok"] * 3
+        found = await bus.reach.conversation(bus.sent[0].msg_id)
+        assert found is not None
+        assert (found.cost, found.tokens, found.messages, found.budget) == (3.0, 15, 4, None)
 
 
 async def test_a_plain_message_asks_nothing() -> None:

@@ -1,8 +1,9 @@
--- The hash of a conversation: n messages so far, c cost (millionths), t tokens, k what was written last; and marks, each led by its k:
+-- The hash of a conversation: n messages so far, i those of n that only the path of others has shown, c cost (millionths), t tokens, b the
+-- budget (hops cost tokens, - for none), k what was written last; and marks, each led by its k:
 -- m:<msg_id> k round depth, p:<pair> k depth turns since, s:<content> k depth times, r:<run> k. Needs env.
 local CONV_MS, MAX_CONV_FIELDS, CONV_KEPT = 3600000, 3000, 500 -- as in reach/backend/bounds.py
 local MOST = 99999999999999 -- Lua writes numbers with 14 digits
-local COUNTS = {n = true, c = true, t = true, k = true}
+local COUNTS = {n = true, i = true, c = true, t = true, b = true, k = true}
 
 local function number(s)
   return s and #s <= 14 and string.match(s, '^%d+$') and tonumber(s) or nil
