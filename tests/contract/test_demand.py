@@ -40,3 +40,8 @@ async def test_a_key_of_another_type_makes_way(drive: Drive) -> None:
     assert await drive.backend.read_demand() == {}
     await drive.backend.tell_demand("w1", b"1")
     assert await drive.backend.read_demand() == {"w1": b"1"}
+
+
+async def test_who_forgets_all_leaves_nothing(drive: Drive) -> None:
+    await drive.backend.tell_demand("w1", b"1", ["w1"])
+    assert await drive.place.type_of(KEYS.demand()) == "none"

@@ -18,6 +18,7 @@ class DemandSide(RegistrySide):
             for other in forget:
                 known.pop(other, None)
             self._store.expire_at(key, self._store.now_ms() + DEMAND_TTL_MS)
+            self._store.drop_empty(key)
 
         await self._step("tell_demand", step)
 
