@@ -7,7 +7,7 @@ from reach.backend.steps import Record, Settlement, WorkEntry
 from reach.clock import Clock
 from reach.delivery.answers import read_answer, with_cost
 from reach.delivery.judge import Reference, read_reference
-from reach.delivery.spending import Spender, Used, spend, used_by
+from reach.delivery.spending import Spender, spend, used_by
 from reach.delivery.trail import Trail, conversation_of
 from reach.envelope.codec import decode
 from reach.envelope.declared_cost import costs_of, declared_cost

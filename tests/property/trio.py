@@ -11,6 +11,7 @@ from typing import Any, Literal, Self, cast
 
 import msgspec
 
+from reach.backend.depth_port import Depths
 from reach.backend.memory_backend import MemoryBackend, Store
 from reach.backend.port import Backend
 from reach.backend.steps import CancelResult, DueReport, Guard, Over, RegisterResult, RouteResult, TakeResult
@@ -153,6 +154,8 @@ class Trio:
         self.steps[name] += 1
         outcomes = [_outcome(backend, name, args, kwargs) for backend in self._backends.values()]
         answers = dict(zip(self._backends, await asyncio.gather(*outcomes), strict=True))
+        if name == "depths":  # who was seen of late is told by the server's own clock, which the test does not move
+            answers = {kind: _without_the_seen(answer) for kind, answer in answers.items()}
         if name not in _COUNTS_CONSUMERS:
             self._same_answers(words, answers)
         await self._same(words)
@@ -203,6 +206,12 @@ async def _outcome(backend: Backend, name: str, args: tuple[Any, ...], kwargs: d
 def _checked(answer: object) -> object:
     if isinstance(answer, ReachError):
         raise answer
+    return answer
+
+
+def _without_the_seen(answer: object) -> object:
+    if isinstance(answer, Depths):
+        return msgspec.structs.replace(answer, workers=frozenset(), followers=frozenset())
     return answer
 
 
