@@ -77,7 +77,8 @@ def speaker(number: int) -> Agent:
 
     @agent.capability("reject")
     async def refuse(number: int) -> None:
-        raise Reject(EVIL[number], EVIL[number], **{EVIL[number]: LONG})
+        details: dict[str, Any] = {EVIL[number]: LONG}
+        raise Reject(EVIL[number], EVIL[number], **details)
 
     return agent
 
