@@ -165,7 +165,8 @@ class Agent:
             type: The message type.
             description: For people and for ranking; the docstring's first line where absent.
             examples: Of what can be asked.
-            max_process, cost: As the agent's, for this capability.
+            max_process: As the agent's, for this capability.
+            cost: The same.
             output_schema: The name of what it returns; told to those who ask, nobody validates it.
 
         Raises:
