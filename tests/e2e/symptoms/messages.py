@@ -7,6 +7,7 @@ import msgspec
 import redis.asyncio
 
 from reach import Agent, Context, Reject, Retry
+from reach.testing import wait_until
 from tests.e2e.symptoms.scene import Scene, symptom
 
 
@@ -203,3 +204,38 @@ async def schema_refused(scene: Scene) -> None:
 def _query(*fields: str) -> dict[str, Any]:
     """A schema that wants these fields."""
     return {"type": "object", "properties": {name: {"type": "string"} for name in fields}, "required": list(fields)}
+
+
+@symptom("A refund has no answer: an accident to its cause in two commands")
+async def refund_without_answer(scene: Scene) -> None:
+    """The bank is slow, the first clerk is given up while the order is `refunding`; the second one finds it in that state and drops it."""
+    order = {"state": "paid"}
+
+    def clerk(agent_id: str) -> Agent:
+        async def refund() -> None:
+            if order["state"] != "paid":
+                raise Reject("state_conflict", f"the order is {order['state']}, not paid")
+            order["state"] = "refunding"
+            await asyncio.sleep(60)  # the bank
+
+        return agent_of(agent_id, "refund", refund)
+
+    async def desk(number: str, ctx: Context) -> str:
+        answer = await ctx.request("capability:refund", number)
+        return "refunded" if answer.ok else "we will be in touch"  # and nobody ever is
+
+    reach = await scene.town(clerk("clerk-1"), clerk("clerk-2"), agent_of("desk-1", "complain", desk))
+    await reach.routes.set("capability:refund", b'{"timeouts": {"processing_ms": 300}}')
+    handle = await reach.send("capability:complain", "ORD-1", correlation_id="case-7", timeout=20)
+    assert (await handle.receipt(20)).output == "we will be in touch"
+    scene.names["CONVERSATION"] = "case-7"
+    found: list[str] = []
+
+    async def dropped() -> bool:
+        trace = await reach.events.trace("case-7")
+        asked = [one.msg_id for one in trace.walk() if one.pattern == "capability:refund"] if trace else []
+        found[:] = asked
+        return bool(asked)
+
+    await wait_until(dropped, timeout=20)
+    scene.names["MSG_ID"] = found[0]
