@@ -52,6 +52,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     semantic: str
     event_store: str
     event_days: int
+    receipt_hook: str
+    receipt_hook_token: str
     trace_share: float | None
     trace_slow_ms: int
     alert_to: tuple[str, ...]
@@ -95,7 +97,8 @@ def load(environ: Mapping[str, str], options: Mapping[str, object] | None = None
             values[setting.field] = setting.read(text)
         except ValueError as error:
             problems.append(f"{where}: {_shown(setting, text)} {error}")
-    if "archiver" in values.get("roles", ()) and not values.get("event_store") and not otlp_wanted(environ):
+    kept = values.get("event_store") or values.get("receipt_hook") or otlp_wanted(environ)
+    if "archiver" in values.get("roles", ()) and not kept:
         problems.append(
             "--event-store: the role archiver has nowhere to put records: sqlite:<folder>, jsonl:<folder> or es+http://..."
         )
@@ -160,7 +163,7 @@ def markdown() -> str:
 
 
 def _shown(setting: Setting, text: str) -> str:
-    if setting.field in {"token_keys", "alert_to", "alert_token"}:
+    if setting.field in {"token_keys", "alert_to", "alert_token", "receipt_hook", "receipt_hook_token"}:
         return "***"
     return repr(safe_url(text) if setting.field == "redis_url" else text)
 
@@ -320,6 +323,14 @@ TABLE: Final[tuple[Setting, ...]] = (
         "Where an archiver keeps hop records: `sqlite:<folder>`, `jsonl:<folder>`, `es+http://<host>:9200/<name>` or `es+https`.",
     ),
     Setting("event_days", "event-days", "30", _whole(1, 36_500), "For how many days they are kept there."),
+    Setting(
+        "receipt_hook",
+        "receipt-hook",
+        "",
+        str,
+        "Where an archiver posts every terminal receipt as JSON, at least once: http:// or https://; nowhere where absent.",
+    ),
+    Setting("receipt_hook_token", "receipt-hook-token", "", str, "The bearer token that goes with it."),
     Setting(
         "trace_share",
         "trace-share",

@@ -122,6 +122,11 @@ class Trail:
         told["leg"], told["attempt"], told["code"] = reference.leg, leg.attempt + 1, answer.code
         told["agent"], told["instance"] = leg.agent, leg.instance
         left = after.legs.get(reference.leg) if after is not None else None
+        if left is not None and left.duration_ms:
+            told["duration_us"] = left.duration_ms * 1000
+        began = self.mark() - told.get("duration_us", 0)
+        taken: Told = {**told, "code": "", "duration_us": 0}
+        self._hops.add(partition, "agent.received", reference.msg_id, traceparent=traceparent, mark=began, **taken)
         if left is not None and left.hand == reference.hand and left.finished_at_ms:
             told["final"] = True
             self._put_receipt(told, after, reference.leg)

@@ -28,6 +28,7 @@ from reach.sdk.embedded import MemoryPlace, shared_place
 from reach.sdk.exchange import Exchange
 from reach.sdk.options import Options
 from reach.sdk.places import Place, RedisPlace
+from reach.sdk.receipt_hook import OnReceipt, ReceiptHook
 from reach.sdk.sending import Origin, Sending
 from reach.sdk.validating import need_validator
 from reach.settings import DEFAULT_URL, default_node_id
@@ -92,6 +93,7 @@ class Reach(Sending):
         on_control: Callable[[Notice], None] = lambda _: None,
         on_made: Callable[[], None] = lambda: None,
         validate: bool = False,
+        on_receipt: OnReceipt | None = None,
     ) -> None:
         """Use `Reach.connect` or `Reach.embedded`. With `backend`, it is somebody else's and stays open."""
         self._place = place
@@ -108,13 +110,20 @@ class Reach(Sending):
             on_control=on_control,
             on_made=on_made,
         )
+        self._exchange.receipt_hook = ReceiptHook(on_receipt) if on_receipt is not None else None
         source = Source(agent_id=self.agent_id, name=name, node_id=node_id, zone=zone)
         self._origin = Origin(self._exchange, source, env=place.env, keyed=agent_id is not None, validates=validate)
         self._stack = AsyncExitStack()
 
     @classmethod
     def connect(
-        cls, url: str = DEFAULT_URL, env: str = ids.DEFAULT_ENV, agent_id: str | None = None, *, validate: bool = False
+        cls,
+        url: str = DEFAULT_URL,
+        env: str = ids.DEFAULT_ENV,
+        agent_id: str | None = None,
+        *,
+        validate: bool = False,
+        on_receipt: OnReceipt | None = None,
     ) -> "Opening[Reach]":
         """Connect: `reach = await Reach.connect(...)`, or `async with Reach.connect(...) as reach:`.
 
@@ -123,6 +132,8 @@ class Reach(Sending):
             env: The environment; nothing of another one is seen.
             agent_id: Who sends; `key=` needs one. `{instance}` in it is replaced by something that no other process has.
             validate: Whether bodies are judged by their JSON Schemas before they are sent, where a call does not say (`validate=`).
+            on_receipt: Hears of every receipt of this client's messages, one after the other, also of those that nobody waits for and of
+                timeouts that are made here: a function (it runs in a thread) or a coroutine function. What it raises is logged.
 
         Raises:
             ConfigError: The URL, the env or the agent_id cannot be used.
@@ -132,13 +143,18 @@ class Reach(Sending):
         check_text("env", env)
         check_text("agent_id", agent_id, optional=True)
         if url.startswith("memory:"):
-            return Opening(lambda: cls._connected(shared_place(url, env), agent_id, (), validate))
+            return Opening(lambda: cls._connected(shared_place(url, env), agent_id, (), validate, on_receipt))
         place = RedisPlace(url, env)
-        return Opening(lambda: cls._connected(place, agent_id, (), validate))
+        return Opening(lambda: cls._connected(place, agent_id, (), validate, on_receipt))
 
     @classmethod
     def embedded(
-        cls, *agents: Embeddable, env: str = ids.DEFAULT_ENV, agent_id: str | None = None, validate: bool = False
+        cls,
+        *agents: Embeddable,
+        env: str = ids.DEFAULT_ENV,
+        agent_id: str | None = None,
+        validate: bool = False,
+        on_receipt: OnReceipt | None = None,
     ) -> "Opening[Reach]":
         """A router, these agents and a client in this process, on nothing but memory: neither shared nor durable.
 
@@ -154,11 +170,16 @@ class Reach(Sending):
         check_text("env", env)
         check_text("agent_id", agent_id, optional=True)
         place = MemoryPlace(env)
-        return Opening(lambda: cls._connected(place, agent_id, agents, validate))
+        return Opening(lambda: cls._connected(place, agent_id, agents, validate, on_receipt))
 
     @classmethod
     async def _connected(
-        cls, place: Place, template: str | None, agents: tuple[Embeddable, ...], validate: bool
+        cls,
+        place: Place,
+        template: str | None,
+        agents: tuple[Embeddable, ...],
+        validate: bool,
+        on_receipt: OnReceipt | None,
     ) -> "Reach":
         if validate:
             need_validator()
@@ -169,7 +190,7 @@ class Reach(Sending):
             for agent in agents:
                 await stack.enter_async_context(agent.running_at(place))
             node_id = default_node_id(socket.gethostname())
-            reach = cls(place, agent_id=agent_id, name=name, node_id=node_id, validate=validate)
+            reach = cls(place, agent_id=agent_id, name=name, node_id=node_id, validate=validate, on_receipt=on_receipt)
             await reach.start()
             reach._stack = stack.pop_all()
         return reach

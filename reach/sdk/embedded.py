@@ -19,6 +19,8 @@ from reach.tracing.contents import asked_contents
 from reach.tracing.hops import HopRecorder
 from reach.tracing.time_base import time_base
 
+#: How long the last hop records may take.
+RECORDS_LEFT_MS = 1_000
 log = event_log("reach")
 
 DRAIN_MS = 1_000
@@ -50,6 +52,7 @@ class MemoryPlace:
         self._present = 0
         self._router_backend: Backend | None = None
         self._supervisor: Supervisor | None = None
+        self._hops: HopRecorder | None = None
         self._moving = asyncio.Lock()
 
     def backend(self) -> Backend:
@@ -78,7 +81,7 @@ class MemoryPlace:
     async def _start(self) -> None:
         backend = self._router_backend = self.backend()
         await backend.open()
-        hops = HopRecorder(
+        hops = self._hops = HopRecorder(
             backend.record,
             time_base(self.clock),
             worker=self.worker_id,
@@ -95,9 +98,11 @@ class MemoryPlace:
         """End the router. Twice is once."""
         if self._supervisor is not None:
             await self._supervisor.stop(drain_ms=0)
+        if self._hops is not None:
+            await self._hops.close(RECORDS_LEFT_MS)
         if self._router_backend is not None:
             await self._router_backend.close()
-        self._supervisor = self._router_backend = None
+        self._supervisor = self._router_backend = self._hops = None
 
 
 _SHARED: dict[tuple[asyncio.AbstractEventLoop, str, str], MemoryPlace] = {}

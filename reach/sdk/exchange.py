@@ -25,6 +25,7 @@ from reach.sdk.caller_trail import CallerTrail
 from reach.sdk.giving_up import LATE_MS, GivingUp
 from reach.sdk.mailbox import Keeper, Mailbox, Reader
 from reach.sdk.pending import Pending, next_round
+from reach.sdk.receipt_hook import ReceiptHook
 from reach.service import Service, Supervisor, Tasks, pause_ms
 from reach.tracing.contents import asked_contents
 from reach.tracing.hops import HopRecorder
@@ -71,6 +72,7 @@ class Exchange:
         self.giving_up = GivingUp(backend, clock, rng, self.trail)
         self.answering = Answering(self, self._move, self._look)
         self._log = PacedLog(log, clock)
+        self.receipt_hook: ReceiptHook | None = None
         self._on_control = on_control
         self._pending: dict[str, list[Pending]] = {}
         self._tasks = Tasks()
@@ -100,6 +102,8 @@ class Exchange:
             self.giving_up.begin(pending)
             self._end(pending, "backend.unavailable", "the client was closed")
             self.drop(pending)
+        if self.receipt_hook is not None:
+            await self.receipt_hook.close()
         await self._tasks.close()
         await self.giving_up.close()
         await self._services.stop(drain_ms=0)
@@ -148,6 +152,8 @@ class Exchange:
             msg_id, partition, sender=sender, broadcast=broadcast, deadline_at_ms=now + total_ms, fixed=fixed
         )
         pending.started_at_ms = pending.counts_from_ms = now
+        if self.receipt_hook is not None:
+            pending.on_receipt = self.receipt_hook.hear
         self._pending.setdefault(msg_id, []).append(pending)
         self._arm(pending)
         return pending

@@ -102,6 +102,7 @@ class Pending:
         self.known_as = ""  # the fingerprint that the ledger has under this id already
         self.correlation_id = ""
         self.type = ""
+        self.on_receipt: Callable[[ReceiptRecord], None] = _nobody
         self.traceparent: str | None = None
         self.accepted = False
         self.routed = False  # a router has seen it: in its order line it has its place
@@ -154,6 +155,7 @@ class Pending:
         if self.done.done() or receipt.round < self.round or receipt.leg in self.receipts:
             return False
         self.receipts[receipt.leg] = receipt
+        self.on_receipt(receipt)
         self.accepted = True  # also where the reply to its sending was lost: the ledger has it
         if self.broadcast and not self.legs and not receipt.target_agent and receipt.code.startswith(_REFUSALS):
             self.legs = 1
@@ -212,6 +214,7 @@ class Pending:
                 )
             }
             self.legs = 1
+            self.on_receipt(self.receipts[0])
             self._finish_if_whole()
 
     def end(
@@ -242,6 +245,7 @@ class Pending:
                 finished_at=at_ms,
                 durability=durability,
             )
+            self.on_receipt(self.receipts[leg])
         self.legs = max(self.legs, 1)
         self._finish_if_whole()
 
@@ -300,6 +304,10 @@ class Pending:
         for cancel in self.timers:
             cancel()
         self.timers.clear()
+
+
+def _nobody(_: ReceiptRecord) -> None:
+    """Nobody hears of receipts."""
 
 
 def _from_afar(receipt: ReceiptRecord) -> bool:

@@ -15,6 +15,7 @@ class Run:
     __slots__ = (
         "alive_at_ms",
         "answered",
+        "answered_mark",
         "busy",
         "context",
         "envelope",
@@ -37,6 +38,7 @@ class Run:
         self.total_at_ms = now_ms + max(taken.total_at_ms - taken.now_ms, 0)
         self.context: Context | None = None
         self.answered = False
+        self.answered_mark: int | None = None  # when its answer set out for the ledger, for its hop record
         self.given_up = False
         self.guards: dict[str, None] = {}  # of the effects that it has asked for
         self.busy: asyncio.Future[Any] | None = None  # a thread that goes on after its run was given up

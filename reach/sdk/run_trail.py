@@ -28,6 +28,8 @@ class RunTrail:
 
     def reached(self, point: Point, run: Run, code: str = "") -> None:
         """A run has reached this point."""
+        if point == "agent.responding":  # what others make of the answer must not seem to come before it
+            run.answered_mark = self._recorder.base.mark()
         self._add(point, run, {"code": code})
 
     async def settled(self, run: Run, answer: Answer, verdict: SettleVerdict) -> None:
@@ -82,7 +84,9 @@ class RunTrail:
         told["schema"] = envelope.payload.schema or ""
         if point != "agent.received":
             told["duration_us"] = (self._clock.monotonic_ms() - run.started_at_ms) * 1000
-        self._recorder.add(taken.partition, point, taken.msg_id, traceparent=envelope.traces.traceparent, **told)
+        mark = run.answered_mark if point == "agent.completed" else None
+        traceparent = envelope.traces.traceparent
+        self._recorder.add(taken.partition, point, taken.msg_id, traceparent=traceparent, mark=mark, **told)
 
 
 def _ends(run: Run, answer: Answer) -> bool | None:

@@ -14,6 +14,7 @@ from reach.sdk.gathering import Group
 from reach.sdk.handle import Handle
 from reach.sdk.loop_thread import LoopThread
 from reach.sdk.options import Options
+from reach.sdk.receipt_hook import OnReceipt
 from reach.sdk.receipts import Receipt, Receipts
 from reach.sdk.sync_admin import SyncDeadLetters, SyncRoutes, SyncRules
 from reach.sdk.sync_handles import SyncGroup, SyncHandle
@@ -36,7 +37,13 @@ class SyncReach:
 
     @classmethod
     def connect(
-        cls, url: str = DEFAULT_URL, env: str = ids.DEFAULT_ENV, agent_id: str | None = None, *, validate: bool = False
+        cls,
+        url: str = DEFAULT_URL,
+        env: str = ids.DEFAULT_ENV,
+        agent_id: str | None = None,
+        *,
+        validate: bool = False,
+        on_receipt: OnReceipt | None = None,
     ) -> Self:
         """Connect: `with SyncReach.connect(...) as reach:`, or close it yourself. Arguments as `Reach.connect`.
 
@@ -44,7 +51,7 @@ class SyncReach:
             ConfigError: The URL, the env or the agent_id cannot be used, or an event loop runs in this thread.
             BackendUnavailable: Redis cannot be reached.
         """
-        return cls(lambda: Reach.connect(url, env, agent_id, validate=validate))
+        return cls(lambda: Reach.connect(url, env, agent_id, validate=validate, on_receipt=on_receipt))
 
     @classmethod
     def embedded(

@@ -9,6 +9,7 @@ from reach.clock import SystemClock
 from reach.errors import ConfigError
 from reach.events.archiver import Archiver
 from reach.events.opening import open_store
+from reach.events.receipt_hook import Address, ReceiptHook
 from reach.registry.env_gauges import EnvGauges
 from reach.registry.semantics import open_model
 from reach.registry.watcher import Watcher
@@ -73,6 +74,10 @@ def make_work(
         readings.plays("archiver")
         readings.add(lambda: _of_archiver(archiver))
         closers.append(archiver.close)
+    if settings.receipt_hook and "archiver" in settings.roles:
+        hook = ReceiptHook(backend, Address(settings.receipt_hook, settings.receipt_hook_token), partitions, worker_id)
+        services.append(hook)
+        closers.append(hook.close)
     if otlp_wanted(environ):
         # Imported here: it loads the SDK of OpenTelemetry. All partitions, since a trace lies in many.
         from reach.events.span_service import open_spans
