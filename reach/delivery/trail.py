@@ -59,7 +59,9 @@ class Trail:
         envelope = case.envelope
         if envelope is not None and case.refused is None:
             content = EnvelopeContent(case.data, envelope.payload.body, envelope.payload.schema or "")
-            self._add(case, "message.received", pattern=envelope.target.pattern, envelope=content)
+            told: Told = {"pattern": envelope.target.pattern, "source": envelope.source.agent_id, "envelope": content}
+            told["in_reply_to"] = envelope.in_reply_to or ""
+            self._add(case, "message.received", **told)
 
     def routed(self, case: Case, result: RouteResult, mark: int, decided_us: int) -> None:
         """A decision has been applied. `mark`: when it was sent off, so that nothing that follows from it seems to come first."""

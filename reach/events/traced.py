@@ -181,7 +181,7 @@ def _message(
         msg_id=msg_id,
         correlation_id=next(filter(None, (text_of(one, "correlation_id") for one in own)), ""),
         in_reply_to=parents[msg_id][0],
-        source=text_of(dict_of(dict_of(first, "envelope"), "source"), "agent_id"),
+        source=text_of(first, "source") or text_of(dict_of(dict_of(first, "envelope"), "source"), "agent_id"),
         type=next(filter(None, (text_of(one, "type") for one in own)), ""),
         schema=next(filter(None, (text_of(one, "schema") for one in own)), ""),
         pattern=next(filter(None, (text_of(one, "pattern") for one in own)), ""),
@@ -286,7 +286,7 @@ def _parent(
     envelope = dict_of(first, "envelope")
     hops = dict_of(envelope, "traces").get("previous_hops")
     agent = hops[-1] if isinstance(hops, list) and hops and isinstance(hops[-1], str) else ""
-    answered = text_of(envelope, "in_reply_to")
+    answered = text_of(first, "in_reply_to") or text_of(envelope, "in_reply_to")
     if answered in by_id and answered != msg_id:
         return answered, agent
     if agent:
@@ -298,13 +298,15 @@ def _parent(
 
 
 def _in_run(runs: Sequence[Run], child: Message, by: tuple[int, int] | str) -> int | None:
-    """The last run that had begun by then, of those that may have sent it."""
-    found = None
-    for number, run in enumerate(runs):
-        is_it = by in {"", run.agent} if isinstance(by, str) else by == (run.leg, run.attempt)
-        if is_it and run.began_at_us is not None and run.began_at_us <= child.began_at_us:
-            found = number
-    return found
+    """The last run that had begun by then, of those that may have sent it; else the first: two clocks were compared."""
+    able = [
+        (number, run.began_at_us)
+        for number, run in enumerate(runs)
+        if run.began_at_us is not None
+        and (by in {"", run.agent} if isinstance(by, str) else by == (run.leg, run.attempt))
+    ]
+    begun = [number for number, began_at_us in able if began_at_us <= child.began_at_us]
+    return begun[-1] if begun else able[0][0] if able else None
 
 
 def _in_circle(msg_id: str, parents: Mapping[str, _Parent]) -> bool:

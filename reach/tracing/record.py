@@ -94,6 +94,8 @@ class Told(TypedDict, total=False):
     duration_us: int
     schema: str
     type: str
+    source: str
+    in_reply_to: str
     final: bool
     envelope: Content | None
     receipt: Content | None
@@ -131,6 +133,8 @@ class HopRecord(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     code: str = ""
     duration_us: int = 0
     schema: str = ""
+    source: str = ""  # who has sent it, and in whose handling: in message.received
+    in_reply_to: str = ""
     type: str = ""  # of the message, where whoever records it has read the envelope
     final: bool = False
     envelope: msgspec.Raw = NOTHING
@@ -195,6 +199,8 @@ def record_of(
         code=told.get("code", ""),
         duration_us=told.get("duration_us", 0),
         schema=told.get("schema", ""),
+        source=told.get("source", ""),
+        in_reply_to=told.get("in_reply_to", ""),
         type=told.get("type", ""),
         final=told.get("final", False),
         envelope=envelope,

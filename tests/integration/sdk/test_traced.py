@@ -106,6 +106,16 @@ async def test_why_a_message_went_where_it_went(reach: Reach) -> None:
     assert await reach.events.explain("nobody") is None
 
 
+async def test_who_asked_whom_is_known_also_where_no_envelope_is_kept(reach: Reach) -> None:
+    await reach.backend.set_meta("meta", "privacy", b"drop")
+    receipt = await reach.request("capability:help", {"order": 5})
+    tree = await traced(reach.events, receipt.msg_id)
+    below = tree.messages[0].children
+    assert [(one.source, one.in_reply_to, one.in_run) for one in below] == [("desk", receipt.msg_id, 0)] * 2
+    (one,) = await reach.events.recordings(correlation_ids=[tree.conversations[0]])
+    assert (one.envelope, one.why_not.startswith("its envelope is not kept")) == (None, True)
+
+
 async def test_what_was_sent_is_recorded_so_that_it_can_be_sent_again(reach: Reach) -> None:
     receipt = await reach.request("capability:help", {"order": 4}, headers={"shop": "7"})
     tree = await traced(reach.events, receipt.msg_id)

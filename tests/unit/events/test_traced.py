@@ -70,6 +70,13 @@ def test_what_answers_a_message_hangs_below_it_also_without_spans() -> None:
     assert (tree.count, len(tree.walk())) == (4, 4)
 
 
+def test_a_run_whose_clock_is_a_little_late_has_sent_what_came_before_it() -> None:
+    early = record(4.9, "message.received", "m2", in_reply_to="m1", source="desk")
+    tree = trace_of("c1", [record(0, "message.received", "m1"), *run("m1", 1, "desk", 1, 5, 95, "ok"), early])
+    (child,) = tree.messages[0].children
+    assert (child.in_run, child.source) == (0, "desk")
+
+
 def test_messages_that_answer_each_other_in_a_circle_are_all_there() -> None:
     circle = [record(n, "message.received", f"m{n}", envelope={"in_reply_to": f"m{(n + 1) % 3}"}) for n in range(3)]
     assert trace_of("c1", circle).count == len(trace_of("c1", circle).walk()) == 3
