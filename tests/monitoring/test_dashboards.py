@@ -1,6 +1,8 @@
 """Each expression of each dashboard has an answer: a real Prometheus scrapes real workers that have work to do."""
 
 import asyncio
+import contextlib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -8,8 +10,9 @@ import pytest
 from reach import Agent, Reach, Reject
 from tests.e2e.conftest import StartWorker, start_worker
 from tests.e2e.processes import free_port
-from tests.monitoring.binaries import ask, find, prometheus
+from tests.monitoring.binaries import ask, find, get, prometheus
 from tests.monitoring.questions import filled_in, questions
+from tests.rules.files import ROOT
 from tests.waiting import eventually
 
 pytestmark = [
@@ -22,8 +25,21 @@ WITHIN_S = 60.0
 __all__ = ["start_worker"]  # the fixture
 
 
-async def work(url: str) -> None:
-    """Messages that are done, refused, tried again until they are dead, and for nobody."""
+def all_answered(url: str, silent: dict[str, str]) -> None:
+    """Ask until each of them was answered; those that were not are left in `silent`."""
+
+    def look() -> bool:
+        for name, expression in list(silent.items()):
+            found = ask(url, filled_in(expression))
+            if found and all(row["value"][1] != "NaN" for row in found):
+                del silent[name]
+        return not silent
+
+    with contextlib.suppress(AssertionError):  # what is left is told by name
+        eventually(look, WITHIN_S)
+
+
+def clerk() -> Agent:
     agent = Agent("clerk", concurrency=20)
 
     @agent.capability("file")
@@ -34,11 +50,18 @@ async def work(url: str) -> None:
             raise OSError("broken")
         return body["n"]
 
-    async with Reach.connect(url, agent_id="boss") as reach, agent.running(url):
-        await asyncio.gather(
-            *(reach.request("capability:file", {"n": n}, timeout=5) for n in range(300)),
-            reach.request("capability:nothing", {}, timeout=2),
-        )
+    return agent
+
+
+async def work_while(url: str, asking: Callable[[], None]) -> None:
+    """Messages that are done, refused, tried again, and for nobody, for as long as there are questions."""
+    async with Reach.connect(url, agent_id="boss") as reach, clerk().running(url), asyncio.TaskGroup() as group:
+        for pattern, n in (("capability:file", 1), ("capability:file", 2), ("capability:nothing", 0)):
+            group.create_task(reach.request(pattern, {"n": n}, timeout=3))
+        asked = group.create_task(asyncio.to_thread(asking))
+        while not asked.done():
+            await asyncio.gather(*(reach.request("capability:file", {"n": n}, timeout=5) for n in range(10, 40)))
+            await asyncio.sleep(0.05)  # the programs that are asked need the machine, too
 
 
 async def test_every_expression_has_an_answer(redis_url: str, start_worker: StartWorker, tmp_path: Path) -> None:
@@ -48,29 +71,27 @@ async def test_every_expression_has_an_answer(redis_url: str, start_worker: Star
     store = ("--roles", "archiver", "--event-store", f"sqlite:{tmp_path / 'events'}")
     start_worker("--metrics-port", str(ports[1]), *store).wait_ready()
     config = {
-        "global": {"scrape_interval": "1s"},
+        "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
+        "rule_files": [str(ROOT / "deploy/prometheus/rules.yml")],
         "scrape_configs": [
             {"job_name": "reach", "static_configs": [{"targets": [f"127.0.0.1:{port}" for port in ports]}]}
         ],
     }
     with prometheus(tmp_path / "prometheus", config, "--enable-feature=exemplar-storage") as url:
         eventually(lambda: len(ask(url, "reach_redis_up == 1")) == 2, WITHIN_S, "both are scraped")
-        await work(redis_url)
-        asked = questions()
-        assert len(asked) > 50
-        silent = dict(asked)
-
-        def all_answered() -> bool:
-            for name, expression in list(silent.items()):
-                found = ask(url, filled_in(expression))
-                if found and all(row["value"][1] != "NaN" for row in found):
-                    del silent[name]
-            return not silent
-
-        try:
-            eventually(all_answered, WITHIN_S)
-        except AssertionError:
-            pytest.fail("no answer to:\n" + "\n".join(f"{name}: {expression}" for name, expression in silent.items()))
+        silent = questions()
+        assert len(silent) > 50
+        await work_while(redis_url, lambda: all_answered(url, silent))
+        assert not silent, "no answer to:\n" + "\n".join(f"{name}: {expression}" for name, expression in silent.items())
         assert ask(url, "sum (reach_route_success_total) >= 100")
         assert ask(url, "sum (reach_retries_total) > 0")
         assert ask(url, "sum (reach_archived_total) > 100")
+        groups = get(f"{url}/api/v1/rules")["data"]["groups"]
+        rules = [rule for group in groups for rule in group["rules"]]
+        assert len(rules) > 30
+        assert [rule["name"] for rule in rules if rule["health"] != "ok"] == []
+        assert ask(url, "reach:route_fail:ratio_rate5m")
+        # Of those that wait for nothing, the one that the work has brought about, and no other.
+        assert {row["metric"]["alertname"] for row in ask(url, 'ALERTS{alertstate="firing"}')} <= {
+            "ReachDeadLettersGrowing"
+        }
