@@ -79,6 +79,12 @@ class Observers:
             self.faults.append(f"{len(bodies) - len(set(bodies))} records are kept twice")
 
 
+def following(url: str) -> bool:
+    """Whether an archiver reads."""
+    with redis.Redis.from_url(url) as client:
+        return bool(client.exists(EVENTS)) and any(one["name"] == GROUP.encode() for one in client.xinfo_groups(EVENTS))
+
+
 def settled(url: str) -> bool:
     """Whether the archivers have read and finished all that there is."""
     with redis.Redis.from_url(url) as client:
@@ -104,7 +110,9 @@ async def watched(url: str, part_over: Callable[[int, float, "Observers"], bool]
         store, spans = f"es+{server.url}/hops", {"OTEL_EXPORTER_OTLP_ENDPOINT": server.url}
         with WorkerProcess(url, "--roles", "archiver", "--event-store", store, **spans) as worker:
             async with router(url), agent.running(url), Reach.connect(url, agent_id="caller") as reach:
-                await wait_until(lambda: "hops" in server.streams, SETTLE_S)
+                await wait_until(
+                    lambda: following(url), SETTLE_S
+                )  # what goes before a group is made is missed by nobody
                 rates: list[tuple[str, float]] = []
                 for mode in ("up", *(each for fault in MODES for each in (fault, "up"))):
                     observers.become(mode)
