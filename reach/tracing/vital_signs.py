@@ -42,7 +42,7 @@ class LoopWatch:
 
     def __call__(self) -> Iterable[Reading]:
         """The worst of the last 10 s."""
-        yield Reading("reach_loop_lag_seconds", max((late_ms for _, late_ms in self._late), default=0) / 1000)
+        yield Reading("reach_loop_lag_seconds", max((late_ms for _, late_ms in list(self._late)), default=0) / 1000)
 
 
 class ServerWatch:

@@ -5,7 +5,7 @@ import sys
 from importlib.metadata import version
 
 from reach.backend.private_server import find_binary
-from tests.benchmarks import cancels, choosing, envelope, events, hops, intents, paths, scale, spans
+from tests.benchmarks import cancels, choosing, envelope, events, hops, intents, metrics, paths, scale, spans
 
 
 def main() -> int:
@@ -15,6 +15,7 @@ def main() -> int:
     )
     envelope.main()
     hops.main()
+    metrics.main()
     spans.main()
     events.main(count=100_000)
     intents.main()

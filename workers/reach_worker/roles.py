@@ -1,5 +1,6 @@
 """Which services make a role. A worker runs those of all its roles in one process."""
 
+import asyncio
 import random
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -18,6 +19,7 @@ from reach.service import Service
 from reach.settings import Settings, otlp_wanted
 from reach.tracing.contents import asked_contents
 from reach.tracing.hops import HopRecorder
+from reach.tracing.otlp_metrics import observed, otlp_metrics_wanted, otlp_reader
 from reach.tracing.readings import Reading, Readings
 from reach.tracing.time_base import TimeBase
 from reach.tracing.vital_signs import LoopWatch, ServerWatch, build, of_recorder
@@ -85,6 +87,9 @@ def make_work(
         spans = open_spans(backend, settings, worker_id, environ)
         services.append(spans)
         closers.append(spans.close)
+    if otlp_metrics_wanted(environ):
+        provider = observed(readings, otlp_reader())
+        closers.append(lambda: asyncio.to_thread(provider.shutdown, 5_000))
     needed = frozenset(service.name for service in services) & (NEEDED | {Archiver.name})
     return Work(services, needed, partitions, hops, closers)
 
