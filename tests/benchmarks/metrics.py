@@ -43,8 +43,12 @@ def main() -> None:
     readings.count(tally)
     readings.plays("router", "agent")
     page = MetricsPage(readings)
+
+    def scrape() -> None:
+        page(b"GET /metrics HTTP/1.1\r\n\r\n")
+
     print(f"metrics: a router {best_us(router, MESSAGES):.2f} us a message, an agent {best_us(agent, MESSAGES):.2f} us")
-    print(f"metrics: a scrape {best_us(lambda: page(b'GET /metrics HTTP/1.1') and None, 20):.0f} us")
+    print(f"metrics: a scrape {best_us(scrape, 20):.0f} us")
 
 
 if __name__ == "__main__":
