@@ -183,9 +183,9 @@ class SpanService:
         exported = 0
         while self._outgoing:
             size = min(len(self._outgoing), self._at_once)
+            self._away = True  # until it has answered: whoever is cancelled meanwhile does not try once more
             sent = await self._send_some(size)
             if not sent:
-                self._away = True
                 raise BackendUnavailable(
                     f"the collector did not take {size} of {len(self._outgoing)} spans", code="otlp.unavailable"
                 )
@@ -225,7 +225,7 @@ class SpanService:
                 for partition in self._partitions:
                     await self._source.unfollow_events(partition, GROUP, READER)
         except (BackendError, TimeoutError) as error:
-            log.warning("spans left to others", extra={"error": str(error)})
+            log.info("spans left to others", extra={"error": str(error)})
         finally:
             await asyncio.to_thread(self._outlet.close)
 

@@ -1,7 +1,6 @@
 """Spans of a real worker, at a real receiver; and a collector that is away stops nothing."""
 
 import asyncio
-import time
 
 import pytest
 from oteltap import OtelTapHttpProtobufReceiver, OtelTapHttpProtobufReceiverSettings
@@ -50,7 +49,5 @@ def test_a_collector_that_is_away_stops_nothing(client: Wire, start_worker: Star
     worker = start_worker("--drain-timeout", "3", OTEL_EXPORTER_OTLP_ENDPOINT=f"http://127.0.0.1:{free_port()}")
     one_message(client, worker)
     assert worker.probe("/readyz")[0] == 200
-    started = time.monotonic()
-    status, _ = worker.drain()
+    status, _ = worker.drain(within_s=10)
     assert status == 0
-    assert time.monotonic() - started < 6
