@@ -102,7 +102,7 @@ class WorkerProcess(Process):
 
     def __init__(self, url: str, *arguments: str, **extra: str) -> None:
         self.health_port = free_port()
-        health = ("--health-port", str(self.health_port), "--health-host", "127.0.0.1")
+        health = ("--health-port", str(self.health_port), "--health-host", "127.0.0.1", "--metrics-port", "0")
         super().__init__("reach_worker", "run", "--redis-url", url, *health, *arguments, **extra)
 
     def probe(self, path: str) -> tuple[int, dict[str, Any]]:
