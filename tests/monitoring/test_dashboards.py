@@ -53,20 +53,22 @@ def clerk() -> Agent:
     return agent
 
 
-async def work_while(url: str, asking: Callable[[], None]) -> None:
+async def work_while(url: str, port: int, asking: Callable[[], None]) -> None:
     """Messages that are done, refused, tried again, and for nobody, for as long as there are questions."""
-    async with Reach.connect(url, agent_id="boss") as reach, clerk().running(url), asyncio.TaskGroup() as group:
+    async with Reach.connect(url, agent_id="boss") as reach, asyncio.TaskGroup() as group:
+        serving = group.create_task(clerk().serve(url, metrics_port=port))
         for pattern, n in (("capability:file", 1), ("capability:file", 2), ("capability:nothing", 0)):
             group.create_task(reach.request(pattern, {"n": n}, timeout=3))
         asked = group.create_task(asyncio.to_thread(asking))
         while not asked.done():
             await asyncio.gather(*(reach.request("capability:file", {"n": n}, timeout=5) for n in range(10, 40)))
             await asyncio.sleep(0.05)  # the programs that are asked need the machine, too
+        serving.cancel()
 
 
 async def test_every_expression_has_an_answer(redis_url: str, start_worker: StartWorker, tmp_path: Path) -> None:
     find("prometheus")
-    ports = [free_port(), free_port()]
+    ports = [free_port(), free_port(), free_port()]
     start_worker("--metrics-port", str(ports[0]))
     store = ("--roles", "archiver", "--event-store", f"sqlite:{tmp_path / 'events'}")
     start_worker("--metrics-port", str(ports[1]), *store).wait_ready()
@@ -81,7 +83,7 @@ async def test_every_expression_has_an_answer(redis_url: str, start_worker: Star
         eventually(lambda: len(ask(url, "reach_redis_up == 1")) == 2, WITHIN_S, "both are scraped")
         silent = questions()
         assert len(silent) > 50
-        await work_while(redis_url, lambda: all_answered(url, silent))
+        await work_while(redis_url, ports[2], lambda: all_answered(url, silent))
         assert not silent, "no answer to:\n" + "\n".join(f"{name}: {expression}" for name, expression in silent.items())
         assert ask(url, "sum (reach_route_success_total) >= 100")
         assert ask(url, "sum (reach_retries_total) > 0")
