@@ -97,6 +97,8 @@ NOT_IN_A_FLOW |= {
     "unfollow_events",
     "lying",
     "peers",
+    "depths",
+    "used_in",
 }  # archivers, counts, who vouches
 
 
