@@ -24,6 +24,8 @@ BUNDLED = "on"
 #: So many capabilities are read, and so many sentences given to the model, before others get their turn.
 SLICE, SENTENCES = 50, 32
 PACE_MS = 200
+#: Where no model is to be ahead of the questions: a question reads what it needs by itself.
+IDLE_MS = 10_000
 
 
 def open_model(named: str) -> "Meanings | None":
@@ -88,7 +90,9 @@ class Semantics:
     @property
     def interval_ms(self) -> int:
         """At once where more is left to read."""
-        return 0 if self._left else PACE_MS
+        if self._left:
+            return 0
+        return PACE_MS if self._model is not None else IDLE_MS
 
     async def run_once(self) -> Report:
         """Read some of what has changed. Nothing before the first `intent:`, where no model wants to be ahead of it."""
