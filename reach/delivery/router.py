@@ -238,7 +238,9 @@ class Router:
         await self._conversations.ask(cases)
         await self._remembering.recall(cases)
         if self._before is not None:
-            await self._before([case.envelope.target.pattern for case in cases if case.envelope is not None])
+            await self._before(
+                [case.envelope.target.pattern for case in cases if case.envelope is not None and case.refused is None]
+            )
         while cases:
             started = self._trail.mark()
             kept = [case for case in cases if await self._decide(partition, case)]

@@ -1,11 +1,15 @@
 """Who may call whom in an env, for admins: list, set and remove the rules, and ask what one source may call."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import msgspec
 
 from reach.backend.port import Backend
 from reach.envelope.call_rule import CallRule
 from reach.errors import ConfigError
 from reach.registry.routes import read_index
+from reach.registry.writing import as_json
 from reach.routing.access import read
 from reach.routing.call_rules import read_call_rule
 from reach.routing.pattern import resolve_bare
@@ -61,15 +65,16 @@ class Rules:
             raise ConfigError(_LOST)
         return [RuleEntry(name, rule, read(name, rule).problem) for name, rule in sorted(stored.items())]
 
-    async def set(self, name: str, rule: bytes) -> CallRule:
-        """Give the env a rule (JSON), in place of the one of this name. Every router follows it within 100 ms.
+    async def set(self, name: str, rule: bytes | Mapping[str, Any]) -> CallRule:
+        """Give the env a rule (JSON, or what becomes it), in place of the one of this name. Every router follows it within 100 ms.
 
         Raises:
             ConfigError: It cannot be used, `details["problems"]`; nothing has changed.
             BackendError: It could not be written.
         """
-        said = read_call_rule(name, rule)
-        await self._backend.set_meta("rules", name, rule)
+        data = rule if isinstance(rule, bytes) else as_json(rule)
+        said = read_call_rule(name, data)
+        await self._backend.set_meta("rules", name, data)
         return said
 
     async def remove(self, name: str) -> bool:

@@ -1,9 +1,9 @@
 """The policies of an env, for admins: list, set and remove them, and ask where a message would go now."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -13,6 +13,7 @@ from reach.envelope.records import decode_policy
 from reach.envelope.registration import MAX_CAPABILITIES, RoutePolicy
 from reach.envelope.rules import partition_of, sender_of, stamp_of
 from reach.errors import RecordError
+from reach.registry.writing import as_json
 from reach.routing.explain import Explanation, explain
 from reach.routing.index import CapabilityIndex
 from reach.routing.pattern import resolve_bare
@@ -49,15 +50,16 @@ class Routes:
         snapshot = await self._backend.snapshot()
         return [Route(pattern, policy, _problem(policy)) for pattern, policy in sorted(snapshot.routes.items())]
 
-    async def set(self, pattern: str, policy: bytes) -> RoutePolicy:
-        """Give a pattern its policy (JSON), in place of the one that it has. Every router follows it within 100 ms.
+    async def set(self, pattern: str, policy: bytes | Mapping[str, Any]) -> RoutePolicy:
+        """Give a pattern its policy (JSON, or what becomes it), in place of the one that it has. Every router follows it within 100 ms.
 
         Raises:
             ConfigError: It cannot be used, `details["problems"]`; nothing has changed.
             BackendError: It could not be written.
         """
-        read = read_policy(pattern, policy, (await self._backend.snapshot()).routes)
-        await self._backend.set_meta("routes", pattern, policy)
+        data = policy if isinstance(policy, bytes) else as_json(policy)
+        read = read_policy(pattern, data, (await self._backend.snapshot()).routes)
+        await self._backend.set_meta("routes", pattern, data)
         return read
 
     async def remove(self, pattern: str) -> bool:

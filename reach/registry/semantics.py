@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from reach.errors import ConfigError
 from reach.log import event_log
 from reach.routing.index import CapabilityIndex
-from reach.routing.pattern import parse
 from reach.service import Report
 
 if TYPE_CHECKING:
@@ -24,6 +23,7 @@ BUNDLED = "on"
 #: So many capabilities are read, and so many sentences given to the model, before others get their turn.
 SLICE, SENTENCES = 50, 32
 PACE_MS = 200
+INTENT = "intent:"
 #: Where no model is to be ahead of the questions: a question reads what it needs by itself.
 IDLE_MS = 10_000
 
@@ -112,7 +112,8 @@ class Semantics:
 
         What the model has not read yet counts by its words.
         """
-        asked = [parse(pattern).name for pattern in patterns if pattern.startswith("intent:")]
+        texts = (pattern.removeprefix(INTENT).strip() for pattern in patterns if pattern.startswith(INTENT))
+        asked = [text for text in texts if text]  # nobody has checked them here
         if not asked:
             return
         self._asked = True

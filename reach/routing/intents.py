@@ -36,6 +36,11 @@ _EMPTY = (
     "shall should have has had at as if so what how why when where there then than im ive id please",
     "的 了 吗 呢 我 你 是 在 这 那 个 请",
 )
+#: That somebody asks at all says nothing of what for.
+_ASKING = (
+    "want need like would help tell get give make know thing something anything",
+    "想 要 想要 需要 帮 帮我 我想 我要 我 你",
+)
 _WORDS = re.compile(r"[^\W_]+(?:['\u2019][^\W_]+)?")
 _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]+")
 _ENDINGS = (("ies", "y"), ("ing", ""), ("ation", "at"), ("ed", ""), ("es", ""), ("s", ""), ("ly", ""))
@@ -115,6 +120,7 @@ def _stem(word: str) -> str:
 
 
 _EMPTY_WORDS = frozenset(word for line in _EMPTY for word in words_of(line))
+_ASKING_WORDS = frozenset(word for line in _ASKING for word in words_of(line))
 
 
 def _pieces(words: Iterable[str]) -> Iterator[str]:
@@ -242,7 +248,9 @@ class Intents:
 
     def _share(self, words: list[str], name: str) -> float:
         """How much of what the telling words say the capability knows. A word that it does not know may have pieces that it does."""
-        telling = dict.fromkeys(word for word in words if word not in _EMPTY_WORDS) or dict.fromkeys(words)
+        telling = dict.fromkeys(word for word in words if word not in _EMPTY_WORDS and word not in _ASKING_WORDS)
+        if not telling:  # it asks, and does not say for what
+            return 0.0
         known = 0.0
         for word in telling:
             if self._words.has(word, name):

@@ -1,6 +1,6 @@
 """Reading the policy of a pattern as an admin wrote it: everything that is wrong with it at once. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -114,13 +114,20 @@ def _meaning(read: dict[str, Any]) -> list[Problem]:
         ms = getattr(timeouts, name)
         if ms is not None and not 1 <= ms <= MAX_TIMEOUT_MS:
             found.append(_problem(f"timeouts.{name}", f"not 1 to {MAX_TIMEOUT_MS}"))
+    return [*found, *_tiers(read)]
+
+
+def _tiers(read: dict[str, Any]) -> Iterator[Problem]:
+    is_tiered = read.get("strategy") == "tiered"
+    tiers, weights = [str(tier) for tier in read.get("tiers", ())], read.get("weights", {})
     if read.get("tier_by") is not None:
-        found += problems_of(read["tier_by"], read.get("tiers", ()))
-        if strategy != "tiered":
-            found.append(_problem("tier_by", "only the strategy `tiered` goes by it"))
-    tiers = [str(tier) for tier in read.get("tiers", ())]
+        yield from problems_of(read["tier_by"], read.get("tiers", ()))
+        if not is_tiered:
+            yield _problem("tier_by", "only the strategy `tiered` goes by it")
     if len(set(tiers)) < len(tiers):
-        found.append(_problem("tiers", "the same tier twice"))
-    if strategy == "tiered" and tiers and not any(read.get("weights", {}).get(tier, 1) for tier in tiers):
-        found.append(_problem("weights", "no tier has any share"))
-    return found
+        yield _problem("tiers", "the same tier twice")
+    if is_tiered and tiers:
+        for name in sorted(weights.keys() - set(tiers)):
+            yield _problem(f"weights.{name[:128]}", "is none of the tiers of this policy")
+        if not any(weights.get(tier, 1) for tier in tiers):
+            yield _problem("weights", "no tier has any share")

@@ -1,6 +1,7 @@
 """Policies, rules and dead letters for programs without an event loop: the same calls, which wait."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from reach.delivery.dead_letters import DeadLetter, DeadLetters, Requeued
 from reach.envelope.call_rule import CallRule
@@ -23,7 +24,7 @@ class SyncRoutes:
         """All policies, by pattern in order."""
         return self._thread.call(self._routes.list)
 
-    def set(self, pattern: str, policy: bytes) -> RoutePolicy:
+    def set(self, pattern: str, policy: bytes | Mapping[str, Any]) -> RoutePolicy:
         """Give a pattern its policy."""
         return self._thread.call(lambda: self._routes.set(pattern, policy))
 
@@ -50,7 +51,7 @@ class SyncRules:
         """All rules, by name in order."""
         return self._thread.call(self._rules.list)
 
-    def set(self, name: str, rule: bytes) -> CallRule:
+    def set(self, name: str, rule: bytes | Mapping[str, Any]) -> CallRule:
         """Give the env a rule."""
         return self._thread.call(lambda: self._rules.set(name, rule))
 

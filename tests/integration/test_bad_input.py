@@ -51,6 +51,8 @@ REFUSED: dict[str, tuple[bytes, str, bool]] = {
     "NaN": (with_bytes(b'"amount": 1', b'"amount": NaN'), "envelope.malformed", True),
     "unknown type": (raw(type="never.heard.of"), "type.unregistered", True),
     "bad pattern": (raw(target={"pattern": "refund"}), "target.bad_pattern", True),
+    "no intent": (raw(target={"pattern": "intent:"}), "target.bad_pattern", True),
+    "an empty intent": (raw(target={"pattern": "intent: \u3000\n"}), "target.bad_pattern", True),
     "pattern with braces": (raw(target={"pattern": "agent_id:a{b}"}), "target.bad_pattern", True),
     "bad scope": (raw(target={"pattern": "capability:refund", "scope": "some"}), "target.bad_scope", True),
     "ttl zero": (raw(ttl_ms=0), "ttl.zero", True),

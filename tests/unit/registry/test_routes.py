@@ -95,6 +95,7 @@ async def test_a_bad_policy_changes_nothing_and_says_all_that_is_wrong(place: Pl
         (b'{"timeouts": {"total_ms": 604800001}}', "timeouts.total_ms"),
         (b'{"tiers": ["a", "a"]}', "tiers"),
         (b'{"strategy": "tiered", "tiers": ["a"], "weights": {"a": 0}}', "weights"),
+        (b'{"strategy": "tiered", "tiers": ["small", "large"], "weights": {"smal": 9}}', "weights.smal"),
         (b'{"max_inbox": -1}', "max_inbox"),
     ],
 )
@@ -230,3 +231,12 @@ async def test_it_is_looked_at_in_the_partition_of_the_message() -> None:
     found = await routes.explain(sent("refund"), partition=3)
     assert {one.filter for one in found.candidates} == {"partition"}
     assert (await routes.explain(sent("refund", order_key="account 7"))).partition == partition_of("", "account 7", 4)
+
+
+async def test_a_policy_may_be_a_mapping_and_what_has_no_json_is_told(place: Place) -> None:
+    routes = Routes(place.backend)
+    assert (await routes.set("capability:a", {"weights": {"a": 2}})).weights == {"a": 2.0}
+    junk: list[Any] = [{"weights": {"a": object()}}, "{}", {"x": {1, 2}, 3: 4}]
+    for each in junk:
+        with pytest.raises(ConfigError):
+            await routes.set("capability:a", each)

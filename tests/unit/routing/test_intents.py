@@ -186,3 +186,13 @@ def test_the_time_that_a_capability_may_take_counts_for_the_text_that_means_it()
     add(index, "a", capabilities=capabilities)
     assert decide(message("intent:render my film"), None, chooser(index), NOW).max_process_ms == 300_000
     assert decide(message("intent:hello"), None, chooser(index), NOW).max_process_ms == 1_000
+
+
+@pytest.mark.parametrize("text", ["the", "a", "I want to", "please help me", "我", "我想要", "what is that thing"])
+def test_who_asks_and_does_not_say_for_what_means_nobody(text: str) -> None:
+    assert best(text) == ""
+
+
+def test_what_one_wants_counts_and_not_that_one_wants_it() -> None:
+    assert best("I want a pony") == ""
+    assert best("I want a refund") == "billing.refund"

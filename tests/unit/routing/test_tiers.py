@@ -99,3 +99,11 @@ def test_what_needs_a_tier_takes_no_turn_of_the_others() -> None:
     told = [town.send(1) if number % 2 else town.send(1, tier="large") for number in range(200)]
     assert all(one == {"large": 100} for one in told[::2])
     assert sum("small" in one for one in told[1::2]) == 50
+
+
+def test_a_message_that_needs_a_tier_goes_there_whatever_the_strategy() -> None:
+    town = Town("small", "large")
+    add(town.index, "untiered-0", "work")
+    assert town.send(50, tier="large") == {"large": 100.0}
+    town.close("large")
+    assert set(town.send(50, tier="large")) == {"small", "untiered"}, "a preference: nobody is refused for it"

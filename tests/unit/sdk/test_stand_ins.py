@@ -23,7 +23,7 @@ async def test_the_handler_that_the_fallback_names_is_run() -> None:
 
 async def test_also_behind_another_fallback() -> None:
     async with TestReach(desk("cheap", "answer", "translate")) as bus:
-        await bus.reach.routes.set("capability:expert", b'{"fallback":"capability:good"}')
+        await bus.reach.routes.set("capability:expert", {"fallback": "capability:good"})
         await bus.reach.routes.set("capability:good", b'{"fallback":"capability:translate"}')
         assert (await bus.request("capability:expert", {})).output == "translate"
 
