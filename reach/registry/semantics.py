@@ -25,7 +25,7 @@ SLICE, SENTENCES = 50, 32
 PACE_MS = 200
 INTENT = "intent:"
 #: Where no model is to be ahead of the questions: a question reads what it needs by itself.
-IDLE_MS = 10_000
+IDLE_MS = 5_000
 
 
 def open_model(named: str) -> "Meanings | None":

@@ -28,9 +28,9 @@ class RunTrail:
 
     def reached(self, point: Point, run: Run, code: str = "") -> None:
         """A run has reached this point."""
+        self._add(point, run, {"code": code})
         if point == "agent.responding":  # what others make of the answer must not seem to come before it
             run.answered_mark = self._recorder.base.mark()
-        self._add(point, run, {"code": code})
 
     async def settled(self, run: Run, answer: Answer, verdict: SettleVerdict) -> None:
         """The ledger has taken the answer of a run, or not."""

@@ -98,7 +98,11 @@ async def test_B134_what_a_beat_asks_for_needs_the_credential_as_well(server: Pr
         assert (await out.ask(asks()["change"] | {"beat": 1}))[
             "code"
         ] == "registration.missing_token"  # behind it in the queue
-        assert await raw.xlen("reach:{dev}:control") == 0
+
+        async def empty() -> bool:
+            return bool(await raw.xlen("reach:{dev}:control") == 0)
+
+        await wait_until(empty, what="nothing is left at the door of the registrars")
         assert await raw.hget("reach:{dev}:agents", "victim") == before
 
 

@@ -169,8 +169,8 @@ async def test_a_retryable_answer_goes_to_another_agent_after_a_pause(spine: Spi
     assert (receipt["attempts"], receipt["retry_count"], receipt["target_agent"]) == (2, 1, second)
     await spine.points(
         made["msg_id"],
-        *("message.received", "route.matched", "route.sent", "agent.completed", "message.retried"),
-        *("route.matched", "route.sent", "agent.completed"),
+        *("message.received", "route.matched", "route.sent", "agent.received", "agent.completed", "message.retried"),
+        *("route.matched", "route.sent", "agent.received", "agent.completed"),
     )
     await spine.quiet()
 

@@ -294,8 +294,8 @@ _PYTHON = (
     python(
         "question, ahead of a fresh one",
         "routing/filters",
-        '    ("answered", asker),\n    ("tried", fresh),\n',
-        '    ("tried", fresh),\n    ("answered", asker),\n',
+        '    ("answered", asker),\n    ("tier", tier),\n    ("tried", fresh),\n',
+        '    ("tier", tier),\n    ("tried", fresh),\n    ("answered", asker),\n',
         "unit/sdk/test_questions_elsewhere.py::test_also_in_a_retry",
     ),
     python(

@@ -2,6 +2,7 @@
 
 import json
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -9,7 +10,7 @@ import msgspec
 import pytest
 
 from reach import Agent, Context, Reject, Retry
-from reach.testing import TestReach
+from reach.testing import TestReach, wait_until
 from reach_worker.logs import JsonFormatter
 
 Way = Callable[[], Awaitable[list[dict[str, Any]]]]
@@ -57,9 +58,18 @@ async def run(*agents: Agent, target: str = "work", after: float = 40, **options
     async with TestReach(*agents) as bus:
         handle = await bus.send(target, {"card": SECRET}, **options)
         await bus.advance(after)
-        await bus.settle()
-        await bus.advance(1)
-        return await recorded(bus, handle.msg_id)
+        records: list[dict[str, Any]] = []
+
+        async def whole() -> bool:
+            """Router, agent and caller write their records by a real clock, each for itself."""
+            records[:] = await recorded(bus, handle.msg_id)
+            told = Counter(record["point"] for record in records)
+            has_ends = any(record.get("final") for record in records) and told["message.delivered"] > 0
+            has_begun = told["message.received"] + told["message.rejected"] > 0
+            return has_begun and has_ends and told["agent.received"] == told["route.sent"]
+
+        await wait_until(whole, what="all records of a message")
+        return records
 
 
 def points(records: list[dict[str, Any]]) -> list[tuple[str, str, int, str]]:
