@@ -95,7 +95,7 @@ async def test_a_bad_policy_changes_nothing_and_says_all_that_is_wrong(place: Pl
         (b'{"timeouts": {"total_ms": 604800001}}', "timeouts.total_ms"),
         (b'{"tiers": ["a", "a"]}', "tiers"),
         (b'{"strategy": "tiered", "tiers": ["a"], "weights": {"a": 0}}', "weights"),
-        (b'{"strategy": "tiered", "tiers": ["small", "large"], "weights": {"smal": 9}}', "weights.smal"),
+        (b'{"strategy": "tiered", "tiers": ["small", "large"], "weights": {"tiny": 9}}', "weights.tiny"),
         (b'{"max_inbox": -1}', "max_inbox"),
     ],
 )
