@@ -51,6 +51,17 @@ VALUES = {
     "log_format": "console",
     "log_level": "error",
     "token_keys": "0123456789abcdef0123456789abcdef,another-key-of-thirty-two-chars-x",
+    "metrics_port": "1",
+    "semantic": "module:function",
+    "event_store": "sqlite:elsewhere",
+    "event_days": "3",
+    "receipt_hook": "http://elsewhere/",
+    "receipt_hook_token": "secret",
+    "trace_share": "0.5",
+    "trace_slow_ms": "7",
+    "alert_to": "slack=http://elsewhere/",
+    "alert_listen": "127.0.0.1:1",
+    "alert_token": "secret",
 }
 
 
