@@ -59,6 +59,7 @@ class WholeWalker(Walker):
     async def write_schema(self, family: str, expected: str, record: bytes, name: str, schema: bytes) -> None:
         """`expected`: what was read before: "right", "nothing" or "other"."""
         await self.backend.read_policies(["x"])
+        await self.backend.read_meta(["x", "y"])
         right = (await self.backend.read_families([family])).get(family)
         said = {"right": right, "nothing": None, "other": b'{"v":99}'}[expected]
         await self.backend.write_schema(family, said, record, name, schema if name else b"")
