@@ -134,7 +134,8 @@ class Call:
 class Town:
     """What a test sees. `calls` has every request that was made by it."""
 
-    def __init__(self, raw: Any, lines: Lines) -> None:
+    def __init__(self, url: str, raw: Any, lines: Lines) -> None:
+        self.url = url
         self.raw = raw  # a plain redis.asyncio.Redis, whose types say that every reply is anything at all
         self.lines = lines
         self.calls: list[Call] = []
@@ -280,7 +281,7 @@ async def town(url: str) -> AsyncIterator[Town]:
     async with AsyncExitStack() as stack:
         lines = stack.enter_context(listening())
         raw = await stack.enter_async_context(redis.asyncio.Redis.from_url(url, decode_responses=False))
-        made = Town(raw, lines)
+        made = Town(url, raw, lines)
         for worker in ("router-1", "router-2"):
             await stack.enter_async_context(process(worker, lambda worker=worker: router(url, worker)))  # type: ignore[misc]
         await stack.enter_async_context(process("agent", lambda: made.agent.running(url, grace=0)))

@@ -1,16 +1,23 @@
 """Where each row of the key table is met in the town of `healing.py`: the keys to break, and what of it must come back by itself."""
 
 from collections.abc import Awaitable, Callable
+from itertools import count
 from typing import NamedTuple
 
+from reach import Agent
 from reach.backend.keys import LANES
-from tests.faults.healing import AGENT, KEYS, Town
+from reach.delivery.demand import PACE_MS
+from reach.testing import wait_until
+from tests.faults.healing import AGENT, KEYS, LATE_S, Town
 
 Find = Callable[[Town], Awaitable[list[str]]]
 
 
 class Spot(NamedTuple):
-    """One row. `returns`: its keys are there again, of their type, within two seconds, since something always needs them."""
+    """One row. `find` makes its keys where nothing always has them, also after they were broken.
+
+    `returns`: they are there again, of their type, within two seconds, since something always needs them.
+    """
 
     find: Find
     returns: bool = False
@@ -35,6 +42,36 @@ async def part(town: Town) -> list[str]:
     return [KEYS.part(0, (await town.hold()).msg_id)]
 
 
+async def instances(town: Town) -> list[str]:
+    """One more comes, is noted there, and goes."""
+    name = f"passer-{next(PASSERS)}"
+    passer = Agent(name)
+
+    @passer.capability("pass")
+    async def nothing() -> None: ...
+
+    async with passer.running(town.url, grace=0):
+        assert (await town.raw.hget(KEYS.instances(), name)).startswith(b"/")
+    return [KEYS.instances()]
+
+
+async def families(town: Town) -> list[str]:
+    """Somebody says what an order looks like, to whom nobody has said it or for whom it has been lost."""
+    await town.reach.schemas.set("order.v1", {"type": "object"})
+    assert b"order.v1" in await town.raw.hget(KEYS.families(), "order")
+    return [KEYS.families()]
+
+
+async def demand(town: Town) -> list[str]:
+    """Each router tells its counts every few seconds; where it finds something else, it makes room for the next to tell."""
+
+    async def told() -> bool:
+        return bool(await town.raw.type(KEYS.demand()) == b"hash")
+
+    await wait_until(told, 2 * PACE_MS / 1_000 + LATE_S)
+    return [KEYS.demand()]
+
+
 async def mailbox(town: Town) -> list[str]:
     return [KEYS.mail(0, town.reach.mailbox_id)]
 
@@ -47,6 +84,7 @@ def of_env(name: str) -> Find:
     return always("reach:{dev}:" + name)
 
 
+PASSERS = count(1)
 MSG_ID = "0198a5c2-7f3e-7000-8000-000000000001"
 
 SPOTS: dict[str, Spot] = {
@@ -73,15 +111,18 @@ SPOTS: dict[str, Spot] = {
     "routes": Spot(always(KEYS.routes())),
     "types": Spot(always(KEYS.types())),
     "schemas": Spot(of_env("schemas")),
+    "families": Spot(families),
     "rules": Spot(of_env("rules")),
     "agents": Spot(always(KEYS.agents())),
     "beats": Spot(always(KEYS.beats())),
     "load": Spot(always(KEYS.load())),
+    "instances": Spot(instances),
     "changes": Spot(always(KEYS.changes())),
     "circuit": Spot(always(KEYS.circuit())),
     "met": Spot(of_env("met:tester")),
     "conv": Spot(of_env("conv:abc")),
     "rate": Spot(of_env(f"rate:{AGENT}")),
+    "demand": Spot(demand),
     "secrets": Spot(of_env("secrets")),
     "control": Spot(always(KEYS.control()), returns=True),
     "lock": Spot(always(KEYS.lock("opener")), returns=True),

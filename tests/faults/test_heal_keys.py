@@ -27,7 +27,7 @@ async def break_key(at: Town, key: str, row: Row, how: str) -> None:
 
 
 async def walk(at: Town, row: Row, spot: Spot, how: str) -> None:
-    """Break each key of a row, and see that all is well again."""
+    """Break each key of a row, see that all is well again, and that what lay there can be had anew."""
     for key in await spot.find(at):
         found = row_of(key)
         assert found is not None, key
@@ -38,6 +38,7 @@ async def walk(at: Town, row: Row, spot: Spot, how: str) -> None:
 
         await break_key(at, key, row, how)
         await at.back(time.monotonic(), *([right] if spot.returns else []))
+    await spot.find(at)
 
 
 def test_each_row_of_the_table_is_broken() -> None:
