@@ -1,7 +1,8 @@
 """An agent that is told to stop: `python -m tests.bugs.stopping_agent JOURNAL SECONDS GRACE [hold]`, address by REACH_REDIS_URL.
 
-It writes down what it does, a line for each thing: `began N`, `booked N`, `ended N`; with `hold` also `settling STATUS` before an answer is
-written, which then waits until the file `JOURNAL.go` is there.
+It writes down what it does, a line for each thing: `began N`, `booked N`, `kept N` (the booking is recorded), `ended N`; with `hold` also
+`settling STATUS` before an answer is written, which then waits until the file `JOURNAL.go` is there. SECONDS may be `go`: an answer takes
+until that file is there.
 """
 
 import asyncio
@@ -18,8 +19,14 @@ CONCURRENCY = 4
 LOOK_S = 0.01
 
 
-def made(journal: Path, seconds: float) -> Agent:
-    """The agent. An answer takes so many seconds."""
+async def gone(journal: Path) -> None:
+    """Wait until another process has made the file."""
+    while not journal.with_suffix(".go").exists():
+        await asyncio.sleep(LOOK_S)
+
+
+def made(journal: Path, seconds: str) -> Agent:
+    """The agent. An answer takes so many seconds, or until it may go."""
     agent = Agent("worker", concurrency=CONCURRENCY, max_process=60)
 
     def note(what: str, number: int) -> None:
@@ -34,7 +41,9 @@ def made(journal: Path, seconds: float) -> Agent:
 
         note("began", number)
         booked: int = await ctx.once("book", book)
-        await asyncio.sleep(seconds)  # the work: a handler that takes so long
+        note("kept", number)
+        # the work: a handler that takes so long
+        await (gone(journal) if seconds == "go" else asyncio.sleep(float(seconds)))
         note("ended", number)
         return booked
 
@@ -43,15 +52,14 @@ def made(journal: Path, seconds: float) -> Agent:
 
 def hold(journal: Path) -> None:
     """Every answer waits at the door to Redis until the test lets it go."""
-    settle, go = AgentSide.settle, journal.with_suffix(".go")
+    settle = AgentSide.settle
 
     async def late(
         self: AgentSide, partition: int, agent_id: str, settlements: Sequence[Settlement]
     ) -> list[SettleVerdict]:
         with journal.open("a") as lines:
             lines.writelines(f"settling {one.answer.status} {os.getpid()}\n" for one in settlements)
-        while not go.exists():
-            await asyncio.sleep(LOOK_S)  # until another process has made the file
+        await gone(journal)
         return await settle(self, partition, agent_id, settlements)
 
     AgentSide.settle = late  # type: ignore[method-assign]
@@ -61,4 +69,4 @@ if __name__ == "__main__":
     path = Path(sys.argv[1])
     if sys.argv[4:] == ["hold"]:
         hold(path)
-    made(path, float(sys.argv[2])).run(grace=float(sys.argv[3]))
+    made(path, sys.argv[2]).run(grace=float(sys.argv[3]))

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import redis.asyncio
@@ -27,7 +27,8 @@ pytestmark = pytest.mark.processes
 KEYS = KeySpace("dev")
 QUEUED = 12
 GRACE_S = 2.0
-SLOW_S = 5.0
+SLOW_S = 50
+LATE_S = 5.0  # what a machine that many tests share may be late
 STARTS_S = 20.0
 
 
@@ -54,10 +55,12 @@ def journal(tmp_path: Path) -> Journal:
 
 
 @asynccontextmanager
-async def agent_of(url: str, journal: Journal, seconds: float, *more: str) -> AsyncIterator[asyncio.subprocess.Process]:
+async def agent_of(
+    url: str, journal: Journal, seconds: int | Literal["go"], *more: str, grace_s: float = GRACE_S
+) -> AsyncIterator[asyncio.subprocess.Process]:
     """One instance of the agent; killed at the end if it still runs."""
     environment = {**os.environ, "REACH_REDIS_URL": url, "PYTHONPATH": str(ROOT)}
-    argv = ["-m", "tests.bugs.stopping_agent", str(journal.path), str(seconds), str(GRACE_S), *more]
+    argv = ["-m", "tests.bugs.stopping_agent", str(journal.path), str(seconds), str(grace_s), *more]
     process = await asyncio.create_subprocess_exec(sys.executable, *argv, env=environment, cwd=ROOT)
     try:
         yield process
@@ -105,12 +108,12 @@ async def lease_over(raw: redis.asyncio.Redis) -> None:
 
 
 async def full(reach: Reach, journal: Journal, process: asyncio.subprocess.Process) -> list[Handle]:
-    """Every slot of it works, and much more lies in its inbox."""
+    """Every slot of it works, its effect is had and recorded (between the two a kill may repeat it), and much more lies in its inbox."""
     # What nobody can take waits for so long: the next process must have started by then.
     await reach.backend.set_meta("routes", "agent_id:worker", b'{"timeouts":{"network_ms":20000}}')
     await wait_until(lambda: reach.backend.registered("worker"), STARTS_S, "its registration")
     handles = [await reach.send("worker", number, timeout=60, ttl=60) for number in range(CONCURRENCY + QUEUED)]
-    await wait_until(lambda: journal.count("began", process.pid).total() == CONCURRENCY, STARTS_S, "its full slots")
+    await wait_until(lambda: journal.count("kept", process.pid).total() == CONCURRENCY, STARTS_S, "its full slots")
     return handles
 
 
@@ -131,7 +134,7 @@ async def test_B085_what_a_stopped_agent_has_not_begun_is_others_at_once(
             handles = await full(reach, journal, first)
             took_s = await ended(first, signal.SIGTERM)
         assert first.returncode == 0
-        assert took_s <= GRACE_S + 1
+        assert took_s <= GRACE_S + LATE_S
         assert await pending(raw) == []  # what was begun has been given back, the rest was never taken
         assert [
             key async for key in lanes(raw)
@@ -141,14 +144,17 @@ async def test_B085_what_a_stopped_agent_has_not_begun_is_others_at_once(
             assert sorted(await outputs(handles)) == [("ok", number, 1) for number in range(len(handles))]
             assert journal.count("began", second.pid).total() == len(handles)
             assert set(journal.count("booked").values()) == {1}
-            assert await ended(second, signal.SIGTERM) <= GRACE_S + 1
+            assert await ended(second, signal.SIGTERM) <= GRACE_S + LATE_S
 
 
 async def test_B085_what_ends_within_the_grace_is_not_run_again(redis_url: str, journal: Journal) -> None:
     async with served(redis_url) as reach:
-        async with agent_of(redis_url, journal, 1) as first:
+        async with agent_of(redis_url, journal, "go", grace_s=STARTS_S) as first:
             handles = await full(reach, journal, first)
-            assert await ended(first, signal.SIGTERM) <= GRACE_S + 1
+            first.send_signal(signal.SIGTERM)
+            await wait_until(lambda: _drains(reach), STARTS_S, "its farewell")
+            journal.let_go()
+            assert await asyncio.wait_for(first.wait(), STARTS_S / 2) == 0
         done = journal.count("ended")
         assert done.total() == CONCURRENCY  # and nothing more was taken after the signal
         async with agent_of(redis_url, journal, 0) as second:
