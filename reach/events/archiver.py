@@ -7,8 +7,9 @@ from typing import Protocol
 import msgspec
 
 from reach.backend.steps import Followed
-from reach.errors import BackendError
-from reach.events.store import DAY_US, LAST_US, Event, EventStore, StoreUnavailable, event_of
+from reach.errors import BackendError, ConfigError
+from reach.events.reading import events_in
+from reach.events.store import DAY_US, LAST_US, Event, EventStore, StoreUnavailable
 from reach.log import PacedLog, event_log
 from reach.service import Report
 from reach.tracing.record import HopRecord
@@ -60,7 +61,9 @@ class Archiver:
         self._missed = dict.fromkeys(self._partitions, 0)
         self._full = False
         self._runs = 0
-        self.kept = self.lost = 0  # records; batches that were gone before
+        self.kept = self.unreadable = 0  # records; a batch that is none counts as one
+        self.missed = 0  # batches that were gone before
+        self.failures = 0  # runs that the store has ended
         self._opened = False
         self._log = PacedLog(log)
 
@@ -74,8 +77,16 @@ class Archiver:
 
         Raises:
             StoreUnavailable: The store is away; the same records come again.
+            ConfigError: It cannot be used as it is, before somebody has put it right.
             BackendError: Redis is.
         """
+        try:
+            return await self._run()
+        except (StoreUnavailable, ConfigError):
+            self.failures += 1
+            raise
+
+    async def _run(self) -> Report:
         self._full = False
         if not self._opened:
             await self._store.open()
@@ -102,31 +113,29 @@ class Archiver:
             partition, GROUP, self._reader, MAX_BATCHES, idle_ms=self._take_over_ms
         )
         self._missed[partition] += followed.missed  # kept here until it is written
-        self.lost += followed.missed
+        self.missed += followed.missed
         events = [event for entry_id, batch in followed.batches for event in self._events(partition, entry_id, batch)]
         if self._missed[partition]:
             events.append(await self._gap(partition))
         if events:
             await self._store.write(events)
-        self.kept += len(events)
         self._missed[partition] = 0
         await self._source.finish_events(partition, GROUP, [entry_id for entry_id, _ in followed.batches])
+        self.kept += len(events)
         self._full |= len(followed.batches) >= MAX_BATCHES
         return len(events)
 
     def _events(self, partition: int, entry_id: str, batch: bytes) -> Iterator[Event]:
         """The records of a batch. What is none (junk, a later form) is told and left out, so that it cannot stop the rest."""
-        try:
-            raws = msgspec.json.decode(batch, type=list[msgspec.Raw])
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            self._log.warning("unreadable batch", of=str(partition), entry=entry_id, error=str(error)[:200])
-            return
+
+        def unread(number: int | None, why: str) -> None:
+            self.unreadable += 1
+            what = {} if number is None else {"number": number}
+            self._log.warning("unreadable record", of=str(partition), entry=entry_id, error=why, **what)
+
         written_us = _moment_of(entry_id)
-        for number, raw in enumerate(raws):
-            event = event_of(f"{partition}/{entry_id}/{number}", bytes(raw))
-            if event is None:
-                self._log.warning("unreadable record", of=str(partition), entry=entry_id, number=number)
-            elif abs(event.at_us - written_us) > MAX_ODD_US:
+        for event in events_in(partition, entry_id, batch, unread):
+            if abs(event.at_us - written_us) > MAX_ODD_US:
                 yield msgspec.structs.replace(event, at_us=written_us)
             else:
                 yield event
@@ -147,7 +156,7 @@ class Archiver:
                     pass
             for partition in self._partitions:
                 await self._source.unfollow_events(partition, GROUP, self._reader)
-        except (BackendError, TimeoutError) as error:  # another archiver takes over what is not finished
+        except (BackendError, ConfigError, TimeoutError) as error:  # another archiver takes over what is not finished
             log.warning("events left to others", extra={"error": str(error) or "there was no more time"})
         finally:
             await self._store.close()

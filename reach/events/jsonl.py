@@ -24,6 +24,7 @@ class JsonLines:
     """
 
     def __init__(self, folder: str, *, days: int = 30) -> None:
+        self.refused = self.lost = 0  # it takes whatever an event can be
         self._days = Days(folder, ".jsonl", days)
 
     async def open(self) -> None:

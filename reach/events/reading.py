@@ -1,7 +1,7 @@
 """Reads hop records where Redis keeps them: beside whoever else reads them, and without holding up anybody."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Protocol
 
 import msgspec
@@ -68,16 +68,24 @@ async def batches_from(source: Recorded, since_us: int) -> AsyncIterator[list[tu
             await asyncio.sleep(POLL_S)
 
 
-def events_in(partition: int, entry_id: str, batch: bytes) -> Iterator[Event]:
-    """The records of a batch. What is none was written by nobody who knows what a record is, and is left out."""
+Unread = Callable[[int | None, str], None]
+"""Hears of what is no record: its number in the batch, None = the whole batch is none; and why."""
+
+
+def events_in(partition: int, entry_id: str, batch: bytes, unread: Unread | None = None) -> Iterator[Event]:
+    """The records of a batch. What is none was written by nobody who knows what a record is, and is left out; `unread` hears of it."""
     try:
         raws = msgspec.json.decode(batch, type=list[msgspec.Raw])
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        if unread is not None:
+            unread(None, str(error)[:200])
         return
     for number, raw in enumerate(raws):
         event = event_of(f"{partition}/{entry_id}/{number}", bytes(raw))
         if event is not None:
             yield event
+        elif unread is not None:
+            unread(number, "it is no object")
 
 
 def _cursor(since_us: int) -> str:

@@ -57,6 +57,7 @@ class SqliteStore:
     """
 
     def __init__(self, folder: str, *, days: int = 30) -> None:
+        self.refused = self.lost = 0  # it takes whatever an event can be
         self._days = Days(folder, ".sqlite", days)
         self._open: dict[str, _Open] = {}
         self._alone = threading.Lock()

@@ -75,7 +75,15 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EventStore(Protocol):
-    """Keeps events and finds them. Every method may be called again; one task at a time."""
+    """Keeps events and finds them. Every method may be called again; one task at a time.
+
+    Attributes:
+        refused: How many records it would not have as they are, since it was made.
+        lost: Of these, how many it has not in any form.
+    """
+
+    refused: int
+    lost: int
 
     async def open(self) -> None:
         """Make ready what is needed.

@@ -178,7 +178,29 @@ METRICS: Final[tuple[Metric, ...]] = (
         "Age of the oldest batch of hop records that no archiver has kept yet.",
     ),
     Metric("reach_archived_total", "counter", "archiver", "Hop records that this process has kept."),
-    Metric("reach_archive_missed_total", "counter", "archiver", "Batches trimmed from Redis before they were kept."),
+    Metric(
+        "reach_archive_missed_total",
+        "counter",
+        "archiver",
+        "Batches trimmed from Redis before they were kept: each a part of a gap in the store.",
+    ),
+    Metric(
+        "reach_archive_refused_total",
+        "counter",
+        "archiver",
+        "Hop records that the store would not have as they are: it has them as mere bytes, or not at all.",
+    ),
+    Metric(
+        "reach_archive_lost_total",
+        "counter",
+        "archiver",
+        "Hop records that were read and are in no store, by why: unreadable (junk; a whole batch of it counts as one), refused.",
+        ("why",),
+        ("unreadable", "refused"),
+    ),
+    Metric(
+        "reach_archive_failures_total", "counter", "archiver", "Attempts to keep records that the store has not taken."
+    ),
 )
 
 

@@ -1,5 +1,6 @@
 """The role `archiver` of a worker: beside a router, or alone."""
 
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,8 @@ from reach.events.opening import open_store
 from reach.events.store import Query
 from tests.e2e.conftest import StartWorker
 from tests.e2e.plain import PlainAgent, Sender, Wire
-from tests.e2e.processes import run
+from tests.e2e.processes import free_port, run
+from tests.waiting import eventually
 
 pytestmark = [
     pytest.mark.processes,
@@ -33,6 +35,33 @@ async def test_every_record_of_a_message_is_in_the_store_after_a_graceful_stop(
     found = await open_store(f"sqlite:{tmp_path}").find(Query(fields={"msg_id": (msg_id,)}))
     assert {"message.received", "route.matched", "route.sent", "agent.completed"} <= {one["point"] for one in found}
     assert found == sorted(found, key=lambda one: one["at_us"])
+
+
+async def test_it_tells_what_it_could_not_keep_and_ends_in_order(
+    client: Wire, start_worker: StartWorker, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("no folder")
+    ports = [free_port(), free_port()]
+    client("XADD", "reach:{dev.0}:events", "*", "b", "junk")
+    store = ("--roles", "archiver", "--event-store")
+    lame = start_worker(*store, f"sqlite:{tmp_path / 'file'}", "--metrics-port", str(ports[0]))
+    eventually(lambda: told(ports[0], "reach_archive_failures_total") > 0, 20.0, "the failures")
+    assert lame.drain()[0] == 0
+    well = start_worker(*store, f"sqlite:{tmp_path / 'folder'}", "--metrics-port", str(ports[1])).wait_ready()
+    eventually(lambda: told(ports[1], 'reach_archive_lost_total{why="unreadable"}') == 1, 20.0, "the junk")
+    assert told(ports[1], 'reach_archive_lost_total{why="refused"}') == 0
+    assert told(ports[1], "reach_archive_failures_total") == told(ports[1], "reach_archive_refused_total") == 0
+    assert well.drain()[0] == 0
+
+
+def told(port: int, series: str) -> float:
+    """What /metrics says of it; -1 where it does not, or not yet."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+            lines = answer.read().decode().splitlines()
+    except OSError:
+        return -1
+    return next((float(line.rpartition(" ")[2]) for line in lines if line.startswith(f"{series} ")), -1)
 
 
 def test_without_a_store_it_says_what_is_missing() -> None:

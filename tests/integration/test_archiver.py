@@ -9,6 +9,7 @@ import pytest
 from reach.backend import open_backend
 from reach.backend.port import Backend
 from reach.backend.private_server import PrivateServer
+from reach.errors import ConfigError
 from reach.events.archiver import GROUP, Archiver
 from reach.events.opening import open_store
 from reach.events.sqlite import SqliteStore
@@ -141,7 +142,38 @@ async def test_junk_stops_nothing(backend: Backend, store: Lame) -> None:
     archiver = Archiver(backend, store, [0], "a1")
     await drain(archiver)
     assert await kept(store) == ["m1"]
+    assert (archiver.kept, archiver.unreadable) == (1, 4 + 3), "four batches are none, and of one its three parts"
     await archiver.close()
+
+
+async def test_it_counts_what_it_has_kept_missed_and_failed_at(connect: Connect, backend: Backend, store: Lame) -> None:
+    await backend.set_meta("meta", "max_events", b"1")
+    bounded = await connect()
+    archiver = Archiver(bounded, store, [0], "a1")
+    await drain(archiver)
+    store.away = True
+    for number in range(3):
+        await write(bounded, number)
+    for _ in range(2):
+        with pytest.raises(StoreUnavailable):
+            await archiver.run_once()
+    assert (archiver.kept, archiver.missed, archiver.failures) == (0, 2, 2)
+    store.away = False
+    await drain(archiver)
+    assert (archiver.kept, archiver.missed, archiver.failures) == (2, 2, 2), "the newest record, and the gap before it"
+    await archiver.close()
+
+
+async def test_a_store_that_can_never_be_used_does_not_keep_the_worker_from_ending(
+    backend: Backend, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("no folder")
+    await write(backend, 1)
+    archiver = Archiver(backend, SqliteStore(str(tmp_path / "file")), [0], "a1")
+    with pytest.raises(ConfigError):
+        await archiver.run_once()
+    await archiver.close()
+    assert archiver.failures == 2
 
 
 def test_the_store_of_a_url_is_the_same(tmp_path: Path) -> None:

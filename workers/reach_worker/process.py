@@ -12,7 +12,7 @@ from reach import ids
 from reach.backend import open_backend
 from reach.backend.port import Backend
 from reach.clock import Clock, SystemClock
-from reach.errors import BackendError, ConfigError
+from reach.errors import BackendError, ConfigError, ReachError
 from reach.log import event_log
 from reach.service import Supervisor, until_open
 from reach.settings import Settings, safe_url
@@ -123,7 +123,10 @@ class Worker:
         except (TimeoutError, BackendError) as error:  # the reaper of another worker does it some time
             log.info("consumers left behind", extra={"worker": self.worker_id, "error": repr(error)})
         for close in work.closers:
-            await close()
+            try:
+                await close()
+            except ReachError:  # the others have something to finish as well
+                log.exception("not ended in order", extra={"worker": self.worker_id})
         log.info("stopped", extra={"worker": self.worker_id, "records_lost": lost})
 
     @property

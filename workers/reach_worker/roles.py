@@ -11,6 +11,7 @@ from reach.errors import ConfigError
 from reach.events.archiver import Archiver
 from reach.events.opening import open_store
 from reach.events.receipt_hook import Address, ReceiptHook
+from reach.events.store import EventStore
 from reach.registry.env_gauges import EnvGauges
 from reach.registry.semantics import open_model
 from reach.registry.watcher import Watcher
@@ -74,7 +75,7 @@ def make_work(
         archiver = Archiver(backend, store, partitions, worker_id)
         services.append(archiver)
         readings.plays("archiver")
-        readings.add(lambda: _of_archiver(archiver))
+        readings.add(lambda: _of_archiver(archiver, store))
         closers.append(archiver.close)
     if settings.receipt_hook and "archiver" in settings.roles:
         hook = ReceiptHook(backend, Address(settings.receipt_hook, settings.receipt_hook_token), partitions, worker_id)
@@ -111,9 +112,13 @@ def _env_gauges(backend: Backend, services: Sequence[Service], worker_id: str, r
     return gauges
 
 
-def _of_archiver(archiver: Archiver) -> Iterable[Reading]:
+def _of_archiver(archiver: Archiver, store: EventStore) -> Iterable[Reading]:
     yield Reading("reach_archived_total", archiver.kept)
-    yield Reading("reach_archive_missed_total", archiver.lost)
+    yield Reading("reach_archive_missed_total", archiver.missed)
+    yield Reading("reach_archive_failures_total", archiver.failures)
+    yield Reading("reach_archive_refused_total", store.refused)
+    yield Reading("reach_archive_lost_total", archiver.unreadable, ("unreadable",))
+    yield Reading("reach_archive_lost_total", store.lost, ("refused",))
 
 
 def _partitions(wanted: Sequence[int] | None, there_are: int) -> Sequence[int]:
