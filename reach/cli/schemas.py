@@ -9,7 +9,11 @@ from reach.backend import Backend
 from reach.cli import edge
 from reach.cli.routes import on_backend, read_file
 from reach.envelope.families import COMPATIBILITIES, Family, Version
+from reach.envelope.privacy import KEEPINGS, Privacy, privacy_of, with_rule
 from reach.registry.schemas import Schemas
+
+#: Of a schema that has no rule of its own.
+UNSAID = "default"
 
 
 @click.group()
@@ -21,14 +25,25 @@ def schemas() -> None:
 @edge.with_place
 @edge.with_output("table", "json")
 def listed(redis_url: str, env: str, form: str) -> int:
-    """List the schemas: who stored them, the rule of their family, and which other ones they read."""
-    found = on_backend(redis_url, env, lambda backend: Schemas(backend).list())
-    rows = [_facts(name, family, version) for name, family in found.items() for version in family.versions]
+    """List the schemas: who stored them, the rule of their family, what records keep of them, and which other ones they read."""
+
+    async def read(backend: Backend) -> tuple[dict[str, Family], Privacy]:
+        return await Schemas(backend).list(), privacy_of((await backend.snapshot()).meta, env)
+
+    found, privacy = on_backend(redis_url, env, read)
+    rows = [
+        _facts(name, family, version) | {"privacy": privacy.of([version.name])}
+        for name, family in found.items()
+        for version in family.versions
+    ]
     if form == "json":
         edge.data(edge.as_json(rows))
     elif rows:
-        table = [(row["schema"], row["compatibility"], row["by"], " ".join(row["reads"]) or "-") for row in rows]
-        edge.show(edge.table([("SCHEMA", "COMPATIBILITY", "BY", "READS"), *table]))
+        table = [
+            (row["schema"], row["compatibility"], row["privacy"], row["by"], " ".join(row["reads"]) or "-")
+            for row in rows
+        ]
+        edge.show(edge.table([("SCHEMA", "COMPATIBILITY", "PRIVACY", "BY", "READS"), *table]))
     else:
         edge.say(f"no schemas in env {env}")
     return edge.OK
@@ -51,11 +66,23 @@ def show(name: str, redis_url: str, env: str) -> int:
 @click.argument("name")
 @click.argument("schema", required=False)
 @click.option("--compatibility", type=click.Choice(COMPATIBILITIES), help="What new versions of the family must be.")
+@click.option(
+    "--privacy",
+    type=click.Choice([*KEEPINGS, UNSAID]),
+    help=f"What hop records keep of it; {UNSAID}: what the env says.",
+)
 @edge.with_place
-def set_(name: str, schema: str | None, compatibility: str | None, redis_url: str, env: str) -> int:
-    """Store SCHEMA (JSON, or @file) as NAME, such as weather.query.v2; or give the family weather.query its --compatibility."""
-    if (schema is None) == (compatibility is None):
-        raise click.UsageError("say a schema, to store it, or --compatibility, for a family")
+def set_(
+    name: str, schema: str | None, compatibility: str | None, privacy: str | None, redis_url: str, env: str
+) -> int:
+    """Store SCHEMA (JSON, or @file) as NAME, such as weather.query.v2; or give the family weather.query its --compatibility.
+
+    Or say what records keep of bodies and outputs (--privacy): of a schema, a family, or all that begin alike ('payments.*').
+    """
+    if sum(said is not None for said in (schema, compatibility, privacy)) != 1:
+        raise click.UsageError("say a schema, to store it, or --compatibility, for a family, or --privacy")
+    if privacy is not None:
+        return _set_privacy(redis_url, env, name, privacy)
     if compatibility is not None:
         family = name.rpartition(".v")[0] if ids.is_schema(name) else name
         on_backend(redis_url, env, lambda backend: Schemas(backend).set_compatibility(family, compatibility))
@@ -110,6 +137,22 @@ def check(name: str, schema: str, redis_url: str, env: str, form: str) -> int:
         verdict = "fits" if found["accepted"] else "does not fit"
         edge.show("\n".join([f"{name} {verdict} ({found['compatibility']})", *lines]))
     return edge.OK if found["accepted"] else edge.FAILED
+
+
+def _set_privacy(redis_url: str, env: str, name: str, said: str) -> int:
+    rule = next((keeping for keeping in KEEPINGS if keeping == said), None)
+
+    async def write(backend: Backend) -> str:
+        text = with_rule((await backend.snapshot()).meta.get("privacy"), env, name, rule)
+        await backend.set_meta("meta", "privacy", text.encode())
+        return text
+
+    try:
+        text = on_backend(redis_url, env, write)
+    except ValueError as error:
+        raise click.UsageError(f"privacy: {error}") from error
+    edge.say(f"records keep of {name}: {rule or 'what the env says'} (privacy is {text} in env {env})")
+    return edge.OK
 
 
 def _facts(family: str, kept: Family, version: Version) -> dict[str, Any]:

@@ -90,6 +90,23 @@ def read_privacy(text: str) -> Privacy:
     return Privacy(default, rules)
 
 
+def with_rule(text: str | None, env: str, name: str, keeping: Keeping | None) -> str:
+    """The text of the setting, where `name` (a schema, a family, or a beginning such as `payments.*`) has this rule; None = no more.
+
+    Raises:
+        ValueError: `name` is none of these, or what is set cannot be read.
+    """
+    said = privacy_of({}, env) if text is None else read_privacy(text)
+    rules = {f"{start}*" if start.endswith(".") else start: kept for start, kept in said.rules.items()}
+    rules.pop(name, None)
+    if keeping is not None:
+        rules[name] = keeping
+    made = ",".join([said.default, *(f"{start}={kept}" for start, kept in rules.items())])
+    if len(read_privacy(made).rules) != len(rules):
+        raise ValueError(f"{name!r:.60}: no schema, family, or beginning such as payments.*")
+    return made
+
+
 def problem_of(text: str) -> str | None:
     """What is wrong with the text of the setting; None: nothing."""
     try:

@@ -47,6 +47,34 @@ def test_a_schema_comes_is_checked_and_goes(server: PrivateServer, tmp_path: Pat
     assert run(server, "schemas", "set", "x.v1", "@/nowhere")[0] == 2
 
 
+def test_what_is_kept_of_a_schema_is_set_and_shown(server: PrivateServer) -> None:
+    def kept() -> dict[str, str]:
+        return {row["schema"]: row["privacy"] for row in json.loads(run(server, "schemas", "ls", "-o", "json")[1])}
+
+    for name in ("weather.query.v1", "weather.query.v2", "payments.refund.v1"):
+        assert run(server, "schemas", "set", name, CITY)[0] == 0
+    assert set(kept().values()) == {"keep"}, "in env dev"
+    for name, rule in (("weather.query", "hash"), ("weather.query.v2", "drop"), ("payments.*", "drop")):
+        assert run(server, "schemas", "set", name, "--privacy", rule)[0] == 0
+    assert kept() == {"weather.query.v1": "hash", "weather.query.v2": "drop", "payments.refund.v1": "drop"}
+    settings = json.loads(run(server, "settings", "ls", "-o", "json")[1])
+    assert settings["privacy"] == "keep,weather.query=hash,weather.query.v2=drop,payments.*=drop"
+    (line,) = [one for one in run(server, "schemas", "ls")[1].splitlines() if one.startswith("weather.query.v2")]
+    assert "drop" in line.split()
+    assert run(server, "schemas", "set", "weather.query.v2", "--privacy", "default")[0] == 0
+    assert kept()["weather.query.v2"] == "hash"
+    assert run(server, "schemas", "set", "x.v1", "--privacy", "hash", "--env", "prod")[0] == 0
+    prod = json.loads(run(server, "settings", "ls", "--env", "prod", "-o", "json")[1])
+    assert prod["privacy"] == "hash,x.v1=hash", "what held in an env where nothing was said goes on to hold"
+    for arguments in (
+        ("no name", "--privacy", "drop"),
+        ("x.v1", "--privacy", "some"),
+        ("x.v1", CITY, "--privacy", "drop"),
+    ):
+        assert run(server, "schemas", "set", *arguments)[0] == 2
+    assert settings["privacy"].startswith("keep,")
+
+
 def test_a_type_comes_and_goes(server: PrivateServer) -> None:
     assert run(server, "types", "add", "market.news")[0] == 0
     (found,) = [row for row in json.loads(run(server, "types", "ls", "-o", "json")[1]) if not row["built_in"]]

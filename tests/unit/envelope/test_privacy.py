@@ -2,7 +2,16 @@
 
 import pytest
 
-from reach.envelope.privacy import MAX_KEPT_BYTES, MAX_RULES, Keeping, Privacy, privacy_of, problem_of, read_privacy
+from reach.envelope.privacy import (
+    MAX_KEPT_BYTES,
+    MAX_RULES,
+    Keeping,
+    Privacy,
+    privacy_of,
+    problem_of,
+    read_privacy,
+    with_rule,
+)
 
 TEXT = "hash, weather.query=keep, payments.*=drop, payments.status.v2=keep, weather.*=hash"
 
@@ -58,6 +67,17 @@ def test_of_what_nobody_can_tell_the_schema_the_strictest_of_all_holds() -> None
 def test_what_cannot_be_read_is_named_and_everything_is_dropped(text: str, says: str) -> None:
     assert says in (problem_of(text) or "")
     assert privacy_of({"privacy": text}, "dev").of(["a.v1"]) == "drop"
+
+
+def test_one_rule_is_put_in_and_taken_out() -> None:
+    assert with_rule(None, "dev", "a.b", "drop") == "keep,a.b=drop"
+    assert with_rule(None, "prod", "a.*", "keep") == "hash,a.*=keep"
+    assert with_rule("drop,a.b=keep,c.*=hash", "dev", "a.b", "hash") == "drop,c.*=hash,a.b=hash"
+    assert with_rule("drop,a.b=keep,c.*=hash", "dev", "c.*", None) == "drop,a.b=keep"
+    assert with_rule("hash", "dev", "a.b", None) == "hash"
+    for text, name in (("hash", "no name"), ("hash", "*"), ("hash", "a=drop,b"), ("junk", "a.b")):
+        with pytest.raises(ValueError, match=r"is none of|no schema"):
+            with_rule(text, "dev", name, "keep")
 
 
 def test_all_that_is_wrong_is_said_at_once() -> None:
