@@ -109,10 +109,15 @@ def load(environ: Mapping[str, str], options: Mapping[str, object] | None = None
     return Settings(**values)
 
 
+def otel_disabled(environ: Mapping[str, str]) -> bool:
+    """Whether the environment wants nothing of OpenTelemetry."""
+    return environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
+
+
 def otlp_wanted(environ: Mapping[str, str]) -> bool:
     """Whether the environment names a place for spans."""
     exporter = environ.get("OTEL_TRACES_EXPORTER", "")
-    if environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true" or exporter == "none":
+    if otel_disabled(environ) or exporter == "none":
         return False
     return bool(
         exporter or environ.get("OTEL_EXPORTER_OTLP_ENDPOINT") or environ.get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")

@@ -1,10 +1,11 @@
-"""A collector of spans that can be told to refuse, and that says which it took."""
+"""A collector of spans and metrics that can be told to refuse, and that says what it took."""
 
 import http.server
 import threading
 from types import TracebackType
 from typing import Any, Self
 
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 
@@ -13,6 +14,7 @@ class Collector:
 
     def __init__(self) -> None:
         self.spans: list[Any] = []
+        self.metrics: set[str] = set()
         self.requests = 0
         self.status = 200
         self.poison = ""
@@ -22,7 +24,8 @@ class Collector:
             protocol_version = "HTTP/1.1"
 
             def do_POST(self) -> None:
-                status = outer.take(self.rfile.read(int(self.headers["Content-Length"])))
+                take = {"/v1/traces": outer.take, "/v1/metrics": outer.take_metrics}.get(self.path, lambda _: 404)
+                status = take(self.rfile.read(int(self.headers["Content-Length"])))
                 self.send_response(status)
                 self.send_header("Content-Length", "0")
                 self.end_headers()
@@ -45,8 +48,15 @@ class Collector:
         """Of the spans that were taken, in their order."""
         return [span.name for span in self.spans]
 
+    def take_metrics(self, data: bytes) -> int:
+        """One request with numbers; the status of the answer."""
+        message = ExportMetricsServiceRequest.FromString(data)
+        scopes = [scope for resource in message.resource_metrics for scope in resource.scope_metrics]
+        self.metrics |= {metric.name for scope in scopes for metric in scope.metrics}
+        return 200
+
     def take(self, data: bytes) -> int:
-        """One request; the status of the answer."""
+        """One request with spans; the status of the answer."""
         self.requests += 1
         message = ExportTraceServiceRequest.FromString(data)
         found = [span for resource in message.resource_spans for scope in resource.scope_spans for span in scope.spans]

@@ -11,7 +11,8 @@ from reach.errors import ConfigError
 
 INSTALL = "pip install 'reachmq[otlp]'"
 MISSING = f"OTEL_EXPORTER_OTLP_ENDPOINT is set, but the exporter is not installed: {INSTALL}"
-GRPC = "opentelemetry.exporter.otlp.proto.grpc.trace_exporter"
+HTTP = "http/protobuf"
+GRPC = "opentelemetry.exporter.otlp.proto.grpc"
 #: answers that say that these spans will never be taken; all others may be another time (401, 404: whoever runs it puts it right)
 REFUSALS: Final = frozenset({400, 413, 422})
 
@@ -68,14 +69,32 @@ def open_outlet(environ: Mapping[str, str]) -> Outlet:
         return Outlet(ConsoleSpanExporter())
     if name != "otlp":
         raise ConfigError(f"OTEL_TRACES_EXPORTER: {name!r} is not one of otlp, console, none")
-    variables = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
-    protocol = next((environ[variable] for variable in variables if environ.get(variable)), "http/protobuf")
-    if protocol == "http/protobuf":
-        return Outlet.over_http()
-    if protocol != "grpc":
-        raise ConfigError(f"OTEL_EXPORTER_OTLP_PROTOCOL: {protocol!r} is not one of http/protobuf, grpc")
+    if wants_grpc(environ, "TRACES"):
+        return Outlet(grpc_module("trace_exporter").OTLPSpanExporter())
+    return Outlet.over_http()
+
+
+def wants_grpc(environ: Mapping[str, str], signal: Literal["TRACES", "METRICS"]) -> bool:
+    """What `OTEL_EXPORTER_OTLP_PROTOCOL` says, or the one of the signal alone.
+
+    Raises:
+        ConfigError: Something that reach does not have.
+    """
+    variables = (f"OTEL_EXPORTER_OTLP_{signal}_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+    protocol = next((environ[variable] for variable in variables if environ.get(variable)), HTTP)
+    if protocol not in {HTTP, "grpc"}:
+        raise ConfigError(f"OTEL_EXPORTER_OTLP_PROTOCOL: {protocol!r} is not one of {HTTP}, grpc")
+    return protocol == "grpc"
+
+
+def grpc_module(name: str) -> Any:
+    """A module of the exporter over gRPC.
+
+    Raises:
+        ConfigError: It is not installed; the message has the command.
+    """
     try:
-        return Outlet(importlib.import_module(GRPC).OTLPSpanExporter())
+        return importlib.import_module(f"{GRPC}.{name}")
     except ModuleNotFoundError as error:
         install = "pip install opentelemetry-exporter-otlp-proto-grpc"
         raise ConfigError(

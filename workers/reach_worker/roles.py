@@ -26,6 +26,10 @@ from reach.tracing.time_base import TimeBase
 from reach.tracing.vital_signs import LoopWatch, ServerWatch, build, of_recorder
 
 
+#: So long the last numbers may take: whoever stops a worker waits for it, and a collector may be away.
+LAST_EXPORT_MS = 1_000
+
+
 class Work(NamedTuple):
     """What a worker does. `needed`: the services without whose progress it is not ready; `closers` are awaited at the end."""
 
@@ -89,8 +93,8 @@ def make_work(
         services.append(spans)
         closers.append(spans.close)
     if otlp_metrics_wanted(environ):
-        provider = observed(readings, otlp_reader())
-        closers.append(lambda: asyncio.to_thread(provider.shutdown, 5_000))
+        provider = observed(readings, otlp_reader(environ))
+        closers.append(lambda: asyncio.to_thread(provider.shutdown, LAST_EXPORT_MS))
     needed = frozenset(service.name for service in services) & (NEEDED | {Archiver.name})
     return Work(services, needed, partitions, hops, closers)
 

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
-from reach.tracing.otlp_metrics import observed, otlp_metrics_wanted
+from reach.errors import ConfigError
+from reach.tracing.otlp_metrics import observed, otlp_metrics_wanted, otlp_reader
 from reach.tracing.readings import Reading, Readings
 from reach.tracing.tally import Tally
 
@@ -47,11 +48,40 @@ def test_every_number_is_read_when_it_is_asked_for() -> None:
     provider.shutdown()
 
 
+def test_all_numbers_of_an_export_are_of_one_look() -> None:
+    looks = 0
+
+    def source() -> list[Reading]:
+        nonlocal looks
+        looks += 1
+        return [Reading("reach_inflight", looks, ("a",)), Reading("reach_agents", looks)]
+
+    readings, reader = Readings(), InMemoryMetricReader()
+    readings.add(source)
+    provider = observed(readings, reader)
+    for number in (1, 2, 3):
+        found = told(reader)
+        assert (found["reach_inflight"], found["reach_agents"]) == ({("a",): number}, {(): number})
+    provider.shutdown()
+
+
+def test_what_there_is_not_is_refused() -> None:
+    with pytest.raises(ConfigError, match="'statsd' is not one of none, otlp, prometheus"):
+        otlp_metrics_wanted({"OTEL_METRICS_EXPORTER": "otlp,statsd"})
+    with pytest.raises(ConfigError, match="'http/json' is not one of"):
+        otlp_reader({"OTEL_EXPORTER_OTLP_METRICS_PROTOCOL": "http/json"})
+
+
 @pytest.mark.parametrize(
     ("environ", "wanted"),
     [
         ({}, False),
-        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://x"}, False),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://x"}, True),
+        ({"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://x"}, False),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://x", "OTEL_METRICS_EXPORTER": "none"}, False),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://x", "OTEL_METRICS_EXPORTER": "prometheus"}, False),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://x", "OTEL_SDK_DISABLED": " True"}, False),
+        ({"OTEL_METRICS_EXPORTER": "prometheus, otlp"}, True),
         ({"OTEL_METRICS_EXPORTER": "otlp"}, True),
         ({"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT": "http://x"}, True),
         ({"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT": "http://x", "OTEL_METRICS_EXPORTER": "none"}, False),
