@@ -61,6 +61,7 @@ class Case(msgspec.Struct):
     limited: dict[str, int] = {}  # agents over their rate limit -> in how many ms they may have it
     paid: dict[str, Rate] = {}  # agents whose rate limit has been charged for it
     choice: Choice | None = None
+    policy: str = ""  # the digest of the one by which it was chosen
     others: dict[int, Choice] = {}  # of a held leg of a stage: what is chosen for the others that are held there
     decision: Decision | None = None
     tries: int = 0
@@ -148,6 +149,7 @@ class Judge:
         """Decide about a message that has come by the ingress."""
         envelope = _there(case.envelope)
         policy = self._by.index.policy(envelope.target.pattern)
+        case.policy = self._by.index.policy_digest(envelope.target.pattern)
         timeouts = _timeouts(policy)
         plain = rules.limits_of(envelope, policy=timeouts)
         at = moments(
@@ -235,6 +237,7 @@ class Judge:
                 case.others = {n: self._choose_again(case, envelope, record, other) for n, other in held.items()}
                 raised = self._raised_ms(envelope, longest(case.choice, case.others.values()), record.head)
                 policy = self._by.index.policy(envelope.target.pattern)
+                case.policy = self._by.index.policy_digest(envelope.target.pattern)
             except EnvelopeError as error:
                 case.choice = Choice((Finish(error.code, error.message, {"state": leg.state.value}),))
         elif leg.state is not LegState.QUEUED:  # one that is queued and has lost its bytes is judged by `due`

@@ -231,7 +231,7 @@ class Trail:
         agent = plan.agent or (case.leg.agent if case.leg is not None else "")
         told: Told = {"leg": leg, "attempt": attempt, "code": code, "agent": agent}
         if why.counts:
-            told |= {"candidates": why.candidates, "counts": why.counts}
+            told |= {"candidates": why.candidates, "counts": why.counts, "policy": case.policy}
         self._end(case, point, told, plan.answer, is_ours=not step.last)
 
     def _end(self, case: Case, point: Point, told: Told, answer: Answer | None, *, is_ours: bool = False) -> None:
@@ -257,6 +257,7 @@ class Trail:
             attempt=attempt,
             pattern=case.envelope.target.pattern if case.envelope is not None else "",
             strategy=why.strategy,
+            policy=case.policy,
             candidates=why.candidates,
             counts=why.counts,
             chosen=",".join(why.chosen),

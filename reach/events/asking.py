@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from reach.envelope.policy_digest import policy_digest
 from reach.envelope.scan import is_json, is_utf8
 from reach.events.decided import Decisions, decisions_of
 from reach.events.opening import open_store
@@ -140,7 +141,7 @@ class Events:
             return None
         policy = (await self._source.snapshot()).routes.get(found.pattern)
         return (
-            msgspec.structs.replace(found, policy=msgspec.Raw(policy))
+            msgspec.structs.replace(found, policy=msgspec.Raw(policy), policy_digest=policy_digest(policy))
             if policy and is_utf8(policy) and is_json(policy)
             else found
         )

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from reach.envelope.policy_digest import NO_POLICY
 from reach.events.traced import Mark, Record, Run, dict_of, int_of, text_of, trace_of
 
 
@@ -33,6 +34,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
         at_us: When it was applied, by the clock of Redis.
         leg, attempt: What it is about; attempt 0: the first, for all legs.
         strategy: Which one chose; "" = none had to.
+        policy: The digest of the policy that held, `none`: the default did; "" = it is not recorded.
         chosen: Who got it.
         via: The fallback that it went by; "" = those who answer the pattern itself.
         tier: The tier that it needed, and why.
@@ -48,6 +50,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     attempt: int = 0
     pattern: str = ""
     strategy: str = ""
+    policy: str = ""
     chosen: tuple[str, ...] = ()
     via: str = ""
     tier: str = ""
@@ -62,7 +65,8 @@ class Decisions(msgspec.Struct, frozen=True, kw_only=True):
     """All decisions about one message, and what came of them.
 
     Attributes:
-        policy: What the env says of the pattern now (JSON); None: nothing, so the default holds. It may have been another one then.
+        policy: What the env says of the pattern now (JSON); None: nothing, so the default holds. Each decision says which one held then.
+        policy_digest: Its digest, as decisions name theirs; `none` where the default holds.
         runs: Every run, in order; `marks`: what else happened to it.
         code: How it ended; `open`: it has not, or nobody has recorded it.
     """
@@ -73,6 +77,7 @@ class Decisions(msgspec.Struct, frozen=True, kw_only=True):
     schema: str = ""
     began_at_us: int = 0
     policy: msgspec.Raw | None = None
+    policy_digest: str = NO_POLICY
     decisions: tuple[Decision, ...] = ()
     runs: tuple[Run, ...] = ()
     marks: tuple[Mark, ...] = ()
@@ -115,6 +120,7 @@ def _decision(record: Record) -> Decision:
         attempt=int_of(record, "attempt"),
         pattern=text_of(record, "pattern"),
         strategy=text_of(record, "strategy"),
+        policy=text_of(record, "policy"),
         chosen=chosen,
         via=text_of(record, "fallback"),
         tier=text_of(record, "tier"),

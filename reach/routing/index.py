@@ -11,6 +11,7 @@ from reach import ids
 from reach.envelope import records
 from reach.envelope.circuit import OpenCircuit, decode_circuit
 from reach.envelope.families import decode_family
+from reach.envelope.policy_digest import NO_POLICY, policy_digest
 from reach.envelope.registration import RoutePolicy, StoredRegistration
 from reach.errors import RecordError
 from reach.routing.access import Access, Caller
@@ -66,6 +67,7 @@ class CapabilityIndex:
         #: Who may call whom.
         self.access = Access(self._unread)
         self._policies: dict[str, RoutePolicy] = {}
+        self._digests: dict[str, str] = {}  # of these
         self._by_capability: dict[str, set[str]] = {}
         self._by_group: dict[str, set[str]] = {}
         self._names: list[str] = []  # all capabilities, sorted, so that a prefix is a slice
@@ -132,6 +134,10 @@ class CapabilityIndex:
         """Whether the admin gave this pattern a policy that can be read."""
         return pattern in self._policies
 
+    def policy_digest(self, pattern: str) -> str:
+        """What records name it by; NO_POLICY where the default holds."""
+        return self._digests.get(pattern, NO_POLICY)
+
     def caller(self, agent_id: str, name: str) -> Caller | None:
         """What a source may call; None: everything."""
         return self.access.of(agent_id, name, self.agents.get(agent_id))
@@ -176,7 +182,14 @@ class CapabilityIndex:
         """Forget everything but the beats, and take these (the hashes of the env, as stored; `rules` None: they cannot be read)."""
         beats = {agent_id: agent.instances for agent_id, agent in self.agents.items()}
         self.agents.clear()
-        for grouped in (self._by_capability, self._by_group, self._policies, self._remembered, self.circuits):
+        for grouped in (
+            self._by_capability,
+            self._by_group,
+            self._policies,
+            self._digests,
+            self._remembered,
+            self.circuits,
+        ):
             grouped.clear()
         for capability in self._names:
             self._intents.changed(capability)
@@ -370,8 +383,10 @@ class CapabilityIndex:
         policy = self._read(records.decode_policy, data, pattern) if data else None
         if policy is None:
             self._policies.pop(pattern, None)
+            self._digests.pop(pattern, None)
         else:
             self._policies[pattern] = policy
+            self._digests[pattern] = policy_digest(data)
 
     def _unread(self, name: str, problem: str) -> None:
         self.unreadable += 1

@@ -73,8 +73,9 @@ class Told(TypedDict, total=False):
     """What a record may say beside where and about what it is.
 
     leg, attempt: the number of the run, from 1; 0 where no run is meant. candidates: 20 are kept. counts, chosen, strategy, pattern: of a
-    choice; via, fallback: that it fell back, and to which pattern; tier: the needed one, and why. duration_us: how long the thing took
-    that ends at this point. final: the leg has ended with it (the message, where it has no legs). envelope, receipt: None = no room.
+    choice; policy: the digest of the one that held; via, fallback: that it fell back, and to which pattern; tier: the needed one, and why.
+    duration_us: how long the thing took that ends at this point. final: the leg has ended with it (the message, where it has no legs).
+    envelope, receipt: None = no room.
     """
 
     leg: int
@@ -84,6 +85,7 @@ class Told(TypedDict, total=False):
     instance: str
     pattern: str
     strategy: str
+    policy: str
     candidates: Sequence[Looked]
     counts: dict[str, int]
     chosen: str
@@ -124,6 +126,7 @@ class HopRecord(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     worker: str = ""
     pattern: str = ""
     strategy: str = ""
+    policy: str = ""  # digest of the one that held, `none` = the default did
     candidates: tuple[Candidate, ...] = ()
     counts: dict[str, int] = {}
     chosen: str = ""
@@ -190,6 +193,7 @@ def record_of(
         worker=worker,
         pattern=told.get("pattern", ""),
         strategy=told.get("strategy", ""),
+        policy=told.get("policy", ""),
         candidates=tuple(map(_candidate, told.get("candidates", ())[:MAX_CANDIDATES])),
         counts=told.get("counts", _NO_COUNTS),
         chosen=told.get("chosen", ""),

@@ -102,6 +102,19 @@ async def test_why_a_message_went_where_it_went(reach: Reach) -> None:
         (2, "round_robin", ("bank",)),
     ]
     assert [(one.agent, one.chosen, one.filter) for one in found.decisions[0].candidates] == [("bank", True, "")]
+    assert {one.policy for one in found.decisions} == {found.policy_digest}, "the policy of then is that of now"
+    await reach.routes.set("capability:pay", b'{"strategy": "weighted_random"}')
+    later = await reach.events.explain(pay.msg_id)
+    assert later is not None
+    assert later.decisions == found.decisions
+    assert later.policy_digest not in {found.policy_digest, "none"}
+    await reach.routes.remove("capability:pay")
+    later = await reach.events.explain(pay.msg_id)
+    assert later is not None
+    assert later.policy_digest == "none", "no policy"
+    help_ = await reach.events.explain(receipt.msg_id)
+    assert help_ is not None
+    assert {one.policy for one in help_.decisions} == {"none"}
     assert found.runs == pay.runs
     assert await reach.events.explain("nobody") is None
 

@@ -1,5 +1,7 @@
 """Why a message went there: what is made of its records, and how it is told."""
 
+import msgspec
+
 from reach.cli.decided import lines_of
 from reach.events.decided import decisions_of
 from tests.unit.events.test_traced import record, run
@@ -57,6 +59,19 @@ def test_every_decision_is_told_with_all_who_were_looked_at() -> None:
     assert found is not None
     assert "\n".join(lines_of(found)) == TOLD
     assert decisions_of("m3", RECORDS) is None
+
+
+def test_a_decision_of_another_policy_than_todays_says_so() -> None:
+    def told(now: str, then: str) -> list[str]:
+        found = decisions_of("m1", [*RECORDS[:1], {**RECORDS[1], "policy": then}])
+        assert found is not None
+        found = msgspec.structs.replace(found, policy_digest=now)
+        return [line for line in lines_of(found) if "has changed" in line]
+
+    assert told("none", "none") == told("0f" * 8, "0f" * 8) == []
+    assert told("0f" * 8, "") == [], "by a router that has not recorded it"
+    assert told("none", "0f" * 8) == [f"the policy has changed since: another one held ({'0f' * 8})"]
+    assert told("0f" * 8, "none") == ["the policy has changed since: none was set, the default held"]
 
 
 def test_where_no_decision_is_recorded_that_is_said() -> None:
