@@ -25,7 +25,6 @@ from reach.tracing.readings import Reading, Readings
 from reach.tracing.time_base import TimeBase
 from reach.tracing.vital_signs import LoopWatch, ServerWatch, build, of_recorder
 
-
 #: So long the last numbers may take: whoever stops a worker waits for it, and a collector may be away.
 LAST_EXPORT_MS = 1_000
 
