@@ -11,10 +11,12 @@ from reach.delivery.judge import Case
 from reach.envelope.codec import decode
 from reach.envelope.registration import Beat
 from reach.registry.capacity import Capacity, read_capacity
+from reach.registry.env_gauges import EnvGauges
 from reach.routing.index import CapabilityIndex
 from reach.routing.steps import Choice, Delay, Deliver, Step, Why
 from reach.testing import ManualClock
 from reach.tracing.hops import HopRecorder
+from reach.tracing.readings import Readings
 from reach.tracing.time_base import TimeBase
 from tests.contract.drive import head_of, new_id
 from tests.unit.routing.seen import NOW, add
@@ -81,6 +83,39 @@ async def test_what_two_routers_have_seen_is_added_up(bench: Bench) -> None:
     await bench.services[1].run_once()
     (work,), at_ms = await read_capacity(bench.backend)
     assert (work.arrivals_per_s, at_ms) == (8.0, bench.clock.wall_ms())
+
+
+class Seeing:
+    """What the watcher of a router knows."""
+
+    loaded = True
+
+    def __init__(self, bench: Bench) -> None:
+        self.index, self.now_ms = bench.index, bench.clock.wall_ms
+
+
+async def test_a_known_load_gives_the_known_metric(bench: Bench) -> None:
+    """4 a second, 7 s each: 28 run at once, and slots that are busy for 0.7 of the time are 40; two in each instance."""
+    add(
+        bench.index,
+        "work-1",
+        "work",
+        concurrency=2,
+        beat=Beat(avg_response_ms=7_000.0),
+        at_ms=bench.clock.wall_ms() + PACE_MS,
+    )
+    for _ in range(20):
+        bench.counters[0].routed(case("capability:work", Deliver("work-1")), DONE)
+    for _ in range(5):
+        bench.counters[1].routed(case("capability:rare", Delay(1_000), why=Why(counts={"fit": 0})), DONE)
+    await bench.round(1, 0)
+    await bench.services[1].run_once()
+    readings = Readings()
+    gauges = EnvGauges(bench.backend, Seeing(bench), "w0", bench.clock)  # type: ignore[arg-type]
+    readings.add(gauges)
+    await gauges.run_once()
+    found = {metric.name: values for metric, values in readings.numbers()}
+    assert found["reach_capability_instances_wanted"] == {("work",): 20, ("rare",): 2}
 
 
 async def test_only_what_is_new_counts_once_for_each_capability(bench: Bench) -> None:
