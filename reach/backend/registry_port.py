@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from reach.backend.steps import BeatResult, Change, LastBeat, MetaKind, RegisterResult, Snapshot
+from reach.backend.steps import BeatResult, Change, LastBeat, MetaKind, RegisterResult, Snapshot, Written
 from reach.envelope.registration import Rate, Why
 
 
@@ -80,6 +80,10 @@ class RegistryPort(Protocol):
         ...
 
     async def snapshot(self) -> Snapshot: ...
+
+    async def written(self) -> Written:
+        """What `set_meta` writes, also where somebody has written it with plain commands and told nobody. At one moment."""
+        ...
 
     async def changes(self, cursor: str, block_ms: int) -> list[Change]:
         """XREAD BLOCK behind cursor. A gap in `version` means: take a new snapshot."""

@@ -330,6 +330,16 @@ class Snapshot(msgspec.Struct, frozen=True):
     gone: dict[str, bytes] = {}  # the tombstones of agents
 
 
+class Written(msgspec.Struct, frozen=True):
+    """What admins have written down for the whole env, as it stood at `version`; fields as those of `Snapshot`."""
+
+    version: int
+    routes: dict[str, bytes]
+    types: frozenset[str]
+    meta: dict[str, str]
+    rules: dict[str, bytes] | None
+
+
 class Circuits(msgspec.Struct, frozen=True):
     """Circuits that are not closed, `agent_id/partition` -> what is to be told of each: as the partition has them, and as the env was told.
 

@@ -10,6 +10,7 @@ from reach.clock import Clock, SystemClock
 from reach.errors import BackendError
 from reach.log import PacedLog, event_log
 from reach.registry.grace import LATE_MS, STEP_MS, Grace
+from reach.registry.standing import Standing
 from reach.routing.index import CapabilityIndex
 from reach.service import Report, Wait
 
@@ -58,6 +59,7 @@ class Watcher:
         self._log = PacedLog(log, self._clock)
         self._loaded = asyncio.Event()
         self._grace = Grace(POLL_MS)
+        self._standing = Standing()
         self._cursor: str | None = None
         self._version = 0
         self._loading = asyncio.Lock()
@@ -120,6 +122,26 @@ class Watcher:
                 return
             await self._follow(asked, changes)
 
+    async def look(self) -> int:
+        """Take in what is written down for the env, told or not; how much of it was not known. Beside `run_once`.
+
+        Raises:
+            BackendError: It cannot be read.
+        """
+        if not self.loaded:
+            return 0
+        written = await self._backend.written()
+        if written.version < self._version:
+            return 0  # what was told meanwhile is newer; or the server has forgotten everything, and the next change shows it
+        found, access = 0, self.index.access
+        for op, name, data in self._standing.reads(written):
+            self.index.apply(op, name, data)
+            found += 1
+        if (written.rules is None) != access.lost:
+            access.load(written.rules)
+            found += 1
+        return found
+
     async def _follow(self, asked: str, changes: list[Change]) -> dict[str, int]:
         """Take in what lies behind `asked`, as far as the other reader has not done it meanwhile."""
         if self._cursor != asked:
@@ -149,6 +171,7 @@ class Watcher:
                 snapshot.rules,
                 snapshot.families,
             )
+            self._standing.load(snapshot)
             self.index.offline.load(snapshot.gone)
             self._version, self._cursor = snapshot.version, snapshot.cursor
             heard = self._hear_all(beats)
@@ -161,7 +184,8 @@ class Watcher:
         latest_ms = self.now_ms() + STEP_MS
         for change in changes:
             # After the clock has gone back the ids still run ahead of it; a beat of the future would hide the next ones.
-            self.index.apply(change.op, change.name, change.data, min(ids.stream_id(change.id)[0], latest_ms))
+            if self._standing.hears(change):
+                self.index.apply(change.op, change.name, change.data, min(ids.stream_id(change.id)[0], latest_ms))
             self._version, self._cursor = change.version, change.id
             if change.beat is not None:
                 self._hear(change.beat, latest_ms)

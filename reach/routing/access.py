@@ -27,6 +27,8 @@ from reach.routing.pattern import Pattern
 
 #: Sources, and answers about agents, are remembered up to so many; who makes up ever new names must not fill the memory.
 MAX_CALLERS, MAX_ANSWERS = 4_096, 65_536
+#: A rule, policy or setting with nothing in it is there all the same; in a change no data means that it is gone.
+EMPTY = b" "
 LOST = "the rules of this env cannot be read, so nothing is allowed"
 
 
@@ -130,6 +132,11 @@ class Access:
         return self._closed or self._lost
 
     @property
+    def lost(self) -> bool:
+        """Whether what there is cannot be read, so that nothing is allowed."""
+        return self._lost
+
+    @property
     def names(self) -> tuple[str, ...]:
         """The rules that are followed."""
         return tuple(self._rules)
@@ -144,7 +151,7 @@ class Access:
         self._rules.clear()
         self._lost = stored is None
         for name, data in (stored or {}).items():
-            self.set(name, data)
+            self.set(name, data or EMPTY)
         self._renew()
 
     def set(self, name: str, data: bytes) -> None:

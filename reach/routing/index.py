@@ -14,7 +14,7 @@ from reach.envelope.families import decode_family
 from reach.envelope.policy_digest import NO_POLICY, policy_digest
 from reach.envelope.registration import RoutePolicy, StoredRegistration
 from reach.errors import RecordError
-from reach.routing.access import Access, Caller
+from reach.routing.access import EMPTY, Access, Caller
 from reach.routing.agents import SUSPECT_MS, Agent, Instance
 from reach.routing.asked import Asked
 from reach.routing.intents import Intents, Nearness, Ranked, said_of
@@ -203,7 +203,7 @@ class CapabilityIndex:
         for agent_id, data in agents.items():
             self._register(agent_id, data, beats.get(agent_id))
         for pattern, data in routes.items():
-            self._set_policy(pattern, data)
+            self._set_policy(pattern, data or EMPTY)
         self.meta = dict(meta)
         self.access.load(rules)
         self.access.close(self.meta.get("closed"))

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from reach.backend.steps import LastBeat, RegisterResult
+from reach.backend.steps import LastBeat, RegisterResult, Written
 from reach.errors import BackendError
 from tests.contract.drive import Drive
 from tests.contract.places import KEYS
@@ -334,3 +334,24 @@ async def test_B011_a_lease_ends_by_itself(drive: Drive) -> None:
     await drive.place.pass_time(2_001)
     assert await drive.backend.lock("reaper", "w2", 2_000) is True
     assert await drive.backend.lock("reaper", "w1", 2_000) is False
+
+
+async def test_what_is_written_down_for_the_env_is_read_as_it_stands(drive: Drive) -> None:
+    rule = b'{"source":"a","target":"*","effect":"deny"}'
+    await registered(drive)
+    for kind, name, value in (
+        ("routes", "capability:refund", b"{}"),
+        ("meta", "max_fanout", b"3"),
+        ("rules", "r", rule),
+    ):
+        await drive.backend.set_meta(kind, name, value)  # type: ignore[arg-type]
+    assert await drive.backend.written() == Written(
+        4, {"capability:refund": b"{}"}, frozenset({"request"}), {"max_fanout": "3"}, {"r": rule}
+    )
+    for key in (KEYS.routes(), KEYS.types(), KEYS.rules()):
+        await drive.place.spoil(key)
+    assert await drive.backend.written() == Written(4, {}, frozenset(), {"max_fanout": "3"}, None)
+    assert await drive.place.type_of(KEYS.routes()) == "none"
+    assert await drive.place.type_of(KEYS.rules()) != "none", "healed by nobody who only reads"
+    await drive.backend.set_meta("rules", "r", rule)
+    assert (await drive.backend.written()).rules == {"r": rule}

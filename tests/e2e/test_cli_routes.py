@@ -5,8 +5,9 @@ import json
 from pathlib import Path
 
 import pytest
+import redis.asyncio
 
-from reach import Agent
+from reach import Agent, Reach
 from reach.backend.private_server import PrivateServer
 from tests.e2e.conftest import StartWorker
 from tests.e2e.processes import reach
@@ -82,3 +83,35 @@ async def test_a_trial_shows_who_gets_it_and_why(
         assert "loop.detected" in out
         assert "previous_hops" in out
         assert (await asyncio.to_thread(run, server, "test", "capability:none"))[0] == 1
+
+
+async def test_what_is_written_with_a_plain_command_is_followed(
+    server: PrivateServer, start_worker: StartWorker
+) -> None:
+    """Whoever has no `reach` at hand: HSET is told to nobody, and holds all the same."""
+    start_worker().wait_ready()
+    agents = [Agent(name) for name in ("one", "two")]
+    for agent in agents:
+        agent.capability("refund")(_echo)
+    rule = json.dumps({"source": "shop", "target": "agent_id:one", "effect": "deny"})
+    async with (
+        agents[0].running(url=server.url),
+        agents[1].running(url=server.url),
+        redis.asyncio.Redis.from_url(server.url) as raw,
+        Reach.connect(server.url, agent_id="shop") as shop,
+    ):
+        await raw.hset("reach:{dev}:routes", "capability:refund", '{"strategy": "direct", "fallback": "agent_id:two"}')
+
+        async def refund() -> str | None:
+            return (await shop.request("capability:refund", {})).target_agent
+
+        async with asyncio.timeout(10):
+            for wanted in ("one", "two"):
+                in_a_row = 0
+                while in_a_row < 8:  # by chance once in 256 times
+                    in_a_row = in_a_row + 1 if await refund() == wanted else 0
+                await raw.hset("reach:{dev}:rules", "not-one", rule)
+
+
+async def _echo(body: object) -> object:
+    return body

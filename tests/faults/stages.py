@@ -92,6 +92,7 @@ _READS = {
     "hear",
     "registration",
     "snapshot",
+    "written",
     "changes",
     "circuits",
     "last_beats",

@@ -15,6 +15,7 @@ from reach.backend import Backend, open_backend
 from reach.registry.reaper import Reaper
 from reach.registry.registrar import Registrar
 from reach.registry.watcher import Watcher
+from reach.registry.written import Looking
 from reach.routing.index import CapabilityIndex
 from reach.routing.pattern import parse
 from reach.service import Supervisor
@@ -190,3 +191,18 @@ async def test_a_large_env_is_loaded_and_asked_quickly(redis_url: str, raw: redi
         assert len(registry.watchers[0].index.match(parse("capability:c7"))) == 20
         assert (await register(registry, "x"))["notice"] == "registered"
         await until(all_see(registry, ("x", "ready")), 1_000, "one more among 10,000")
+
+
+async def test_what_is_written_by_hand_is_followed_by_every_router_within_100_ms(registry: Registry) -> None:
+    looking = Supervisor([Looking(watcher) for watcher in registry.watchers])
+    looking.start()
+    took = []
+    for strategy in ("direct", "sticky", "round_robin", "fresh_eyes", "direct"):
+        await registry.raw.hset("reach:{dev}:routes", "capability:work", msgspec.json.encode({"strategy": strategy}))
+
+        def follow(wanted: str = strategy) -> bool:
+            return all(watcher.index.policy("capability:work").strategy == wanted for watcher in registry.watchers)
+
+        took.append(await until(follow, 2_000, "the policy in both routers"))
+    await looking.stop(drain_ms=0)
+    assert statistics.median(took) < 100, f"one slow one is the machine's, three are ours: {took}"

@@ -85,6 +85,27 @@ MUTANTS = (
     ),
     lua("asked by a beat", "beat.lua", "if known and asked then", "if false then", _BEAT),
     memory("asked by a beat", "registry", "if known and asked:", "if not known:", _BEAT),
+    python(
+        "written by hand",
+        "registry/standing",
+        "if change.version <= self._version:",
+        "if False:",
+        "unit/registry/test_written.py::test_a_told_change_that_was_read_already_undoes_nothing",
+    ),
+    python(
+        "written by hand, and told meanwhile",
+        "registry/watcher",
+        "if written.version < self._version:",
+        "if False:",
+        "unit/registry/test_written.py::test_an_answer_that_is_older_than_what_was_told_since_is_left_aside",
+    ),
+    python(
+        "nothing in a rule",
+        "routing/access",
+        "self.set(name, data or EMPTY)",
+        "self.set(name, data)",
+        "unit/registry/test_written.py::test_what_stands_there_with_nothing_in_it_opens_nothing",
+    ),
 )
 #: None of them is a guard of a model.
 GUARDS = frozenset(mutant.guard for mutant in MUTANTS)

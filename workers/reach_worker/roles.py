@@ -15,6 +15,7 @@ from reach.events.store import EventStore
 from reach.registry.env_gauges import EnvGauges
 from reach.registry.semantics import open_model
 from reach.registry.watcher import Watcher
+from reach.registry.written import Looking
 from reach.sdk.routers import NEEDED, router_services
 from reach.service import Service
 from reach.settings import Settings, otlp_wanted
@@ -72,7 +73,8 @@ def make_work(
             token_keys=settings.token_keys,
             model=open_model(settings.semantic),
         )
-        services.append(_env_gauges(backend, services, worker_id, readings))
+        watcher = next(one for one in services if isinstance(one, Watcher))
+        services += [Looking(watcher), _env_gauges(backend, watcher, worker_id, readings)]
     if settings.event_store and "archiver" in settings.roles:
         store = open_store(settings.event_store, days=settings.event_days)
         archiver = Archiver(backend, store, partitions, worker_id)
@@ -107,8 +109,7 @@ def _watches(backend: Backend, hops: HopRecorder, readings: Readings) -> list[Se
     return [loop_watch, server_watch]
 
 
-def _env_gauges(backend: Backend, services: Sequence[Service], worker_id: str, readings: Readings) -> EnvGauges:
-    watcher = next(one for one in services if isinstance(one, Watcher))
+def _env_gauges(backend: Backend, watcher: Watcher, worker_id: str, readings: Readings) -> EnvGauges:
     gauges = EnvGauges(backend, watcher, worker_id, SystemClock())
     readings.plays("router")
     readings.add(gauges)

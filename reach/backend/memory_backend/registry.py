@@ -10,7 +10,7 @@ from reach.backend.memory_backend.instances import InstancesSide, drop
 from reach.backend.memory_backend.rating import spend_rate
 from reach.backend.memory_backend.streams import Fields
 from reach.backend.memory_backend.tombstones import gone_at, prune, tombstone
-from reach.backend.steps import BeatResult, Change, LastBeat, MetaKind, RegisterResult, Snapshot
+from reach.backend.steps import BeatResult, Change, LastBeat, MetaKind, RegisterResult, Snapshot, Written
 from reach.backend.told_beats import told_beat
 from reach.envelope.registration import Rate, Why
 from reach.errors import BackendError
@@ -232,23 +232,36 @@ class RegistrySide(InstancesSide):
     async def snapshot(self) -> Snapshot:
         def step() -> Snapshot:
             agents = self._peek_hash(self._keys.agents())
-            meta, rules = self._peek_hash(self._keys.meta()), self._keys.rules()
+            written = self._written()
             last = next(iter(reversed(self._behind(self._keys.changes(), "0-0", 0))), ("0-0", {}))
             return Snapshot(
-                version=self._version(),
+                version=written.version,
                 cursor=last[0],
                 agents={name: stored for name, stored in agents.items() if gone_at(stored) is None},
-                routes=dict(self._peek_hash(self._keys.routes())),
-                types=frozenset(self._peek_hash(self._keys.types())),
-                meta={name: value.decode(errors="replace") for name, value in meta.items() if name != "v"},
+                routes=written.routes,
+                types=written.types,
+                meta=written.meta,
                 circuits=dict(self._peek_hash(self._keys.circuit())),
-                # Never healed by reading: what forbade something would then allow it.
-                rules=None if self._store.type_of(rules) not in {None, "hash"} else dict(self._peek_hash(rules)),
+                rules=written.rules,
                 families=dict(self._peek_hash(self._keys.families())),
                 gone={name: stored for name, stored in agents.items() if gone_at(stored) is not None},
             )
 
         return await self._step("snapshot", step)
+
+    async def written(self) -> Written:
+        return await self._step("written", self._written)
+
+    def _written(self) -> Written:
+        meta, rules = self._peek_hash(self._keys.meta()), self._keys.rules()
+        return Written(
+            version=self._version(),
+            routes=dict(self._peek_hash(self._keys.routes())),
+            types=frozenset(self._peek_hash(self._keys.types())),
+            meta={name: value.decode(errors="replace") for name, value in meta.items() if name != "v"},
+            # Never healed by reading: what forbade something would then allow it.
+            rules=None if self._store.type_of(rules) not in {None, "hash"} else dict(self._peek_hash(rules)),
+        )
 
     async def changes(self, cursor: str, block_ms: int) -> list[Change]:
         key = self._keys.changes()

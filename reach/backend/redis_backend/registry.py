@@ -10,7 +10,7 @@ from reach.backend.keys import GROUP_REGISTRARS
 from reach.backend.redis_backend.side import Side
 from reach.backend.redis_backend.streams import LOST, Entry, code_of, lost, moment_of, pairs_of, text_of
 from reach.backend.scripts import script
-from reach.backend.steps import BeatResult, Change, LastBeat, MetaKind, RegisterResult, Snapshot
+from reach.backend.steps import BeatResult, Change, LastBeat, MetaKind, RegisterResult, Snapshot, Written
 from reach.backend.told_beats import told_beat
 from reach.backend.vouching import name_of, peers_in
 from reach.envelope.registration import Rate, Why
@@ -149,40 +149,51 @@ class RegistrySide(Side):
 
     async def snapshot(self) -> Snapshot:
         keys = self._keys
-        commands = {
+        commands = self._of_admins() | {
             ("HGETALL", keys.agents()): "hash",
-            ("HGETALL", keys.routes()): "hash",
-            ("HKEYS", keys.types()): "hash",
-            ("HGETALL", keys.meta()): "hash",
             ("HGETALL", keys.circuit()): "hash",
-            ("HGETALL", keys.rules()): "hash",
             ("HGETALL", keys.families()): "hash",
             ("XREVRANGE", keys.changes(), "+", "-", "COUNT", "1"): "stream",
         }
         # One moment: what changes after it lies behind the cursor.
+        *admins, agents, circuits, families, last = await self._at_once(commands)
+        written = _written(*admins)
+        return Snapshot(
+            version=written.version,
+            cursor=text_of(last[0][0]) if last else "0-0",
+            agents={text_of(k): v for k, v in pairs_of(agents).items() if not v.startswith(TOMBSTONE)},
+            routes=written.routes,
+            types=written.types,
+            meta=written.meta,
+            circuits={text_of(k): v for k, v in pairs_of(circuits).items()},
+            rules=written.rules,
+            families={text_of(k): v for k, v in pairs_of(families).items()},
+            gone={text_of(k): v for k, v in pairs_of(agents).items() if v.startswith(TOMBSTONE)},
+        )
+
+    async def written(self) -> Written:
+        return _written(*await self._at_once(self._of_admins()))
+
+    def _of_admins(self) -> dict[tuple[str, ...], str]:
+        keys = self._keys
+        return {
+            ("HGETALL", keys.routes()): "hash",
+            ("HKEYS", keys.types()): "hash",
+            ("HGETALL", keys.meta()): "hash",
+            ("HGETALL", keys.rules()): "hash",
+        }
+
+    async def _at_once(self, commands: Mapping[tuple[str, ...], str]) -> list[Reply]:
+        """The replies, as of one moment; of a key of another type than it should be nothing, and the key is made anew."""
         replies = await self._link.atomic(list(commands))
         for i, (command, kind) in enumerate(commands.items()):
             reply = replies[i]
             if isinstance(reply, BackendError):
-                if command[1] == keys.rules() and code_of(reply) in LOST:
+                if command[1] == self._keys.rules() and code_of(reply) in LOST:
                     continue  # never healed by reading: what forbade something would then allow it
                 await self._heal_key(reply, command[1], kind)
                 replies[i] = []
-        agents, routes, types, meta, circuits, rules, families, last = replies
-        settings = {text_of(k): text_of(v) for k, v in pairs_of(meta).items()}
-        version = settings.pop("v", "0")
-        return Snapshot(
-            version=ids.count_of(version) or 0,
-            cursor=text_of(last[0][0]) if last else "0-0",
-            agents={text_of(k): v for k, v in pairs_of(agents).items() if not v.startswith(TOMBSTONE)},
-            routes={text_of(k): v for k, v in pairs_of(routes).items()},
-            types=frozenset(text_of(k) for k in types),
-            meta=settings,
-            circuits={text_of(k): v for k, v in pairs_of(circuits).items()},
-            rules=None if isinstance(rules, BackendError) else {text_of(k): v for k, v in pairs_of(rules).items()},
-            families={text_of(k): v for k, v in pairs_of(families).items()},
-            gone={text_of(k): v for k, v in pairs_of(agents).items() if v.startswith(TOMBSTONE)},
-        )
+        return replies
 
     async def changes(self, cursor: str, block_ms: int) -> list[Change]:
         key = self._keys.changes()
@@ -243,6 +254,18 @@ class RegistrySide(Side):
         if code_of(error) not in LOST:
             raise error
         await self._link.run(script("heal_key"), key, kind, "")
+
+
+def _written(routes: Reply, types: Reply, meta: Reply, rules: Reply) -> Written:
+    settings = {text_of(k): text_of(v) for k, v in pairs_of(meta).items()}
+    version = settings.pop("v", "0")
+    return Written(
+        version=ids.count_of(version) or 0,
+        routes={text_of(k): v for k, v in pairs_of(routes).items()},
+        types=frozenset(text_of(k) for k in types),
+        meta=settings,
+        rules=None if isinstance(rules, BackendError) else {text_of(k): v for k, v in pairs_of(rules).items()},
+    )
 
 
 def _change(entry: Entry) -> Change:
