@@ -40,6 +40,7 @@ class History(msgspec.Struct, frozen=True):
         busy: All of them are.
         success_rate: The mean; None: nobody has answered anything yet.
         avg_response_ms: The same.
+        beside: How many of those that are taken no message of ours takes: they do not become free as messages end.
     """
 
     at_ms: int
@@ -49,6 +50,7 @@ class History(msgspec.Struct, frozen=True):
     busy: bool
     success_rate: float | None
     avg_response_ms: float | None
+    beside: float = 0.0
 
 
 class Agent:
@@ -164,7 +166,7 @@ class Agent:
         return known
 
     def _summed(self, since_ms: int) -> History:
-        newest_ms, oldest_ms, slots, inflight, busy = 0, FOREVER_MS, 0, 0.0, True
+        newest_ms, oldest_ms, slots, inflight, beside, busy = 0, FOREVER_MS, 0, 0.0, 0.0, True
         rates: list[float] = []
         times: list[float] = []
         for instance in self.instances.values():
@@ -174,12 +176,14 @@ class Agent:
             newest_ms, oldest_ms = max(newest_ms, instance.at_ms), min(oldest_ms, instance.at_ms)
             busy = busy and beat.state == "busy"
             slots += self.declared.concurrency
-            inflight += self.declared.concurrency * min(max(beat.load, 0.0), 100.0) / 100
+            taken = self.declared.concurrency * min(max(beat.load, 0.0), 100.0) / 100
+            inflight += taken
+            beside += max(taken - max(beat.inflight, 0), 0.0)
             if beat.success_rate is not None:
                 rates.append(beat.success_rate)
             if beat.avg_response_ms is not None:
                 times.append(max(beat.avg_response_ms, 0.0))
-        return History(newest_ms, oldest_ms, max(slots, 1), inflight, busy, _mean(rates), _mean(times))
+        return History(newest_ms, oldest_ms, max(slots, 1), inflight, busy, _mean(rates), _mean(times), beside)
 
     def context_left(self, since_ms: int) -> int | None:
         """The most tokens that a live instance says it has left; None: one of them does not say."""

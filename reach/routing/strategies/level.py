@@ -51,7 +51,7 @@ class Level:
             return
         full = history.inflight >= history.slots
         before, until_ms = self._level, self._at_ms
-        self._level, self._at_ms, self._beat_at_ms = float(history.inflight), history.at_ms, history.at_ms
+        self._level, self._at_ms, self._beat_at_ms = history.inflight - history.beside, history.at_ms, history.at_ms
         for sent_ms in self._sends or ():
             if sent_ms > history.at_ms:
                 self.drain(sent_ms)

@@ -49,7 +49,8 @@ def _weigh(agent: Agent, one: History, view: View, memory: Memory) -> Weighed:
     own_ms, success = one.avg_response_ms or 0.0, one.success_rate or 0.0
     level = memory.level(agent.agent_id, one, view.now_ms, own_ms)
     own = declared_weight(agent, view) * (BUSY_SHARE if one.busy else 1.0)
-    well = (1 - level / one.slots) * success / (1 + own_ms / 1000)
+    well = (1 - (level + one.beside) / one.slots) * success / (1 + own_ms / 1000)
+    level += math.floor(one.beside)  # a slot of which something is left can begin a message
     if level <= one.slots - 1:
         return Weighed(own * max(well, FLOOR), False, own_ms, success)
     # Of those without a free slot: the longer what waits there, the less.

@@ -22,6 +22,10 @@ def view(**weights: float) -> View:
     return View(now_ms=NOW, alive_since_ms=NOW - 15_000, policy=RoutePolicy(weights=weights))
 
 
+def later(ms: int) -> View:
+    return View(now_ms=NOW + ms, alive_since_ms=NOW - 15_000, policy=RoutePolicy())
+
+
 def agents(count: int, **declared: object) -> list[Agent]:
     index = CapabilityIndex()
     for at in range(count):
@@ -165,6 +169,35 @@ def test_the_worked_example() -> None:
     assert (first / (first + second), second / (first + second)) == pytest.approx((0.448, 0.552), abs=0.0005)
 
 
+@pytest.mark.parametrize("concurrency", [1, 4, 100])
+def test_load_that_no_message_of_ours_makes_stays_until_the_next_beat(concurrency: int) -> None:
+    """A model server that others use, too, says load 30 and runs nothing of ours: it is no emptier two seconds later."""
+    index = CapabilityIndex()
+    add(index, "a", "work", beat=Beat(load=30, success_rate=0.99, avg_response_ms=100), concurrency=concurrency)
+    add(index, "b", "work", beat=Beat(load=10, success_rate=0.95, avg_response_ms=100), concurrency=concurrency)
+    memory = Memory()
+    for after_ms in (0, 2_000, 4_900):
+        first, second = scored(list(index.agents.values()), memory, later(after_ms))
+        assert (first / (first + second), second / (first + second)) == pytest.approx((0.448, 0.552), abs=0.0005)
+        assert first == pytest.approx(0.7 * 0.99 / 1.1)
+
+
+def test_what_runs_ends_and_what_others_take_does_not() -> None:
+    index = CapabilityIndex()
+    add(index, "a", "work", beat=Beat(load=75, inflight=2, success_rate=1.0, avg_response_ms=0), concurrency=4)
+    agent = index.agents["a"]
+    assert (agent.history(NOW - 15_000).inflight, agent.history(NOW - 15_000).beside) == (3, 1)
+    assert scored([agent]) == pytest.approx([0.25])
+    assert scored([agent], seen=later(3_000)) == pytest.approx([0.75])
+
+
+def test_who_is_full_of_the_work_of_others_is_out_of_the_draw_while_anybody_could_begin() -> None:
+    index = CapabilityIndex()
+    add(index, "a", "work", beat=Beat(load=100, success_rate=1.0, avg_response_ms=100), concurrency=2)
+    add(index, "b", "work", beat=Beat(load=40, success_rate=1.0, avg_response_ms=100), concurrency=2)
+    assert scored(list(index.agents.values()), seen=later(4_000))[0] == 0
+
+
 def test_the_draw_is_in_proportion_to_the_scores() -> None:
     class Forgetful(Memory):
         def note_sent(self, agent_id: str, now_ms: int) -> None: ...
@@ -251,7 +284,7 @@ def test_what_it_has_is_counted_over_all_its_live_instances() -> None:
         ("a.4", NOW - 60_000, Beat(load=100, success_rate=0.0)),
     ):
         assert index.beat("a", instance, at_ms, records.encode_beat(beat))
-    assert index.agents["a"].history(NOW - 15_000) == History(NOW, NOW - 5, 8, 4.0, False, 0.75, 2_000.0)
+    assert index.agents["a"].history(NOW - 15_000) == History(NOW, NOW - 5, 8, 4.0, False, 0.75, 2_000.0, 4.0)
 
 
 def test_what_it_has_is_told_anew_when_an_instance_beats_falls_silent_or_leaves() -> None:
