@@ -3,7 +3,7 @@
 import click
 
 from reach.cli import edge, recorded
-from reach.cli.picture import mark_told, moment, run_told, spoken
+from reach.cli.picture import mark_told, moment, run_told, scored, spoken
 from reach.envelope.policy_digest import NO_POLICY
 from reach.events.decided import Decision, Decisions, Looked
 from reach.events.traced import Run
@@ -78,6 +78,5 @@ def _another(policy: str) -> str:
 
 
 def _row(one: Looked) -> tuple[str, ...]:
-    score = "-" if one.score is None else f"{one.score:.3g}"
     share = "-" if one.share is None else f"{one.share:.1%}"
-    return one.agent, score, share, one.filter or ("chosen" if one.chosen else "-"), one.reason or "-"
+    return one.agent, scored(one.score), share, one.filter or ("chosen" if one.chosen else "-"), one.reason or "-"

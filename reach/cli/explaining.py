@@ -8,6 +8,7 @@ import msgspec
 from reach import ids
 from reach.cli import edge
 from reach.cli.messages import SENDER, Needed, read_body
+from reach.cli.picture import scored
 from reach.cli.routes import on_backend
 from reach.clock import SystemClock
 from reach.envelope.message import Envelope, Source, Traces
@@ -143,7 +144,13 @@ def _lines(found: Explanation) -> list[str]:
 
 
 def _row(one: Candidate, total: float, draws: int) -> tuple[str, ...]:
-    score = "-" if one.score is None else f"{one.score:.3g}"
     share = "-" if one.score is None or total <= 0 else f"{one.score / total:.1%}"
     drawn = (f"{one.share:.1%}" if not one.filter else "-",) if draws > 1 else ()
-    return one.agent, score, share, *drawn, one.filter or ("chosen" if one.chosen else "-"), one.reason or "-"
+    return (
+        one.agent,
+        scored(one.score),
+        share,
+        *drawn,
+        one.filter or ("chosen" if one.chosen else "-"),
+        one.reason or "-",
+    )

@@ -55,6 +55,11 @@ def spoken(us: int) -> str:
     return f"{ms / 1000:.3f} s" if ms < 120_000 else f"{ms // 60_000:.0f} min {ms % 60_000 / 1000:.0f} s"
 
 
+def scored(score: float | None) -> str:
+    """What an agent weighed in the draw, to three digits: `0.75`, `1000`; nothing weighed: `-`."""
+    return "-" if score is None else f"{float(f'{score:.3g}'):.6g}"
+
+
 def _head(trace: Trace) -> str:
     messages = trace.walk()
     runs = sum(len(message.runs) for message in messages)

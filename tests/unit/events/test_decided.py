@@ -3,6 +3,7 @@
 import msgspec
 
 from reach.cli.decided import lines_of
+from reach.cli.picture import scored
 from reach.events.decided import decisions_of
 from tests.unit.events.test_traced import record, run
 
@@ -59,6 +60,11 @@ def test_every_decision_is_told_with_all_who_were_looked_at() -> None:
     assert found is not None
     assert "\n".join(lines_of(found)) == TOLD
     assert decisions_of("m3", RECORDS) is None
+
+
+def test_a_score_is_told_in_figures() -> None:
+    told = [scored(score) for score in (None, 0.0, 0.12345, 0.75, 12.3456, 1000.0, 123456.0, 5e7)]
+    assert told == ["-", "0", "0.123", "0.75", "12.3", "1000", "123000", "5e+07"]
 
 
 def test_a_decision_of_another_policy_than_todays_says_so() -> None:
