@@ -20,6 +20,11 @@ from reach.errors import (
     SchemaRefused,
     Timeout,
 )
+from reach.events.asking import Events
+from reach.events.decided import Decisions
+from reach.events.recordings import Recording
+from reach.events.store import Query, StoreUnavailable
+from reach.events.traced import Trace
 from reach.routing.explain import Candidate, Explanation
 from reach.sdk.agent import Agent
 from reach.sdk.client import Reach
@@ -47,8 +52,10 @@ __all__ = [
     "ConfigError",
     "Context",
     "Conversation",
+    "Decisions",
     "Envelope",
     "EnvelopeError",
+    "Events",
     "Explanation",
     "Group",
     "Handle",
@@ -59,10 +66,12 @@ __all__ = [
     "Observed",
     "Overloaded",
     "Progress",
+    "Query",
     "Reach",
     "ReachError",
     "Receipt",
     "Receipts",
+    "Recording",
     "RegistrationRefused",
     "Reject",
     "Rejected",
@@ -70,8 +79,10 @@ __all__ = [
     "Retry",
     "SchemaRefused",
     "Status",
+    "StoreUnavailable",
     "SyncGroup",
     "SyncHandle",
     "SyncReach",
     "Timeout",
+    "Trace",
 ]

@@ -36,12 +36,17 @@ class Events:
         self._source, self._store = source, store
 
     def with_store(self, url: str) -> "Events":
-        """The same questions, also to this event store: `sqlite:<folder>`, `jsonl:<folder>`.
+        """The same questions, also to this event store: `sqlite:<folder>`, `jsonl:<folder>`, `es+http://...`. `close` it in the end.
 
         Raises:
             ConfigError: No store is called so.
         """
         return Events(self._source, open_store(url))
+
+    async def close(self) -> None:
+        """Let go of the event store. Twice is once; the connection to Redis is the client's own."""
+        if self._store is not None:
+            await self._store.close()
 
     async def now_us(self) -> int:
         """This moment by the clock of Redis, which all records go by.
