@@ -85,7 +85,7 @@ class Address:
 
 
 class ReceiptHook:
-    """A service. While the address is away its receipts wait in Redis, as long as records are kept there; nobody else waits for it."""
+    """A service. What waits behind a receipt that is tried again waits in Redis, as long as records are kept there; nobody else does."""
 
     name = "receipt-hook"
 
@@ -106,7 +106,7 @@ class ReceiptHook:
         self._log = PacedLog(log, self._clock)
         self._full = False
         self._places = asyncio.Semaphore(MAX_AT_ONCE)
-        self.posted = self.given_up = self.lost = 0  # receipts; the same; batches that were gone before
+        self.posted = self.given_up = self.missed = 0  # receipts; the same; batches that were gone before
 
     @property
     def interval_ms(self) -> int:
@@ -124,7 +124,7 @@ class ReceiptHook:
         for partition in self._partitions:
             followed = await self._source.follow_events(partition, GROUP, self._reader, MAX_BATCHES, self._take_over_ms)
             if followed.missed:
-                self.lost += followed.missed
+                self.missed += followed.missed
                 self._log.warning("records were gone before they were posted", of=partition, batches=followed.missed)
             for entry_id, batch in followed.batches:
                 posts = list(posts_of(partition, entry_id, batch))

@@ -81,7 +81,8 @@ class SpanService:
         self._log = PacedLog(log)
         self._away = False
         self._full = False
-        self.refused = 0  # over the whole life
+        self.exported = self.refused = 0  # spans, over the whole life
+        self.missed = 0  # batches that were gone before
         self._forget()
 
     def _forget(self) -> None:
@@ -127,12 +128,13 @@ class SpanService:
         if followed.missed:
             self._log.warning("records were gone before they were exported", of=partition, batches=followed.missed)
             self._missed[partition] += followed.missed
+            self.missed += followed.missed
         for entry_id, batch in followed.batches:
             entry = (partition, entry_id)
             if entry in self._left:  # it is held here, and was taken over from ourselves
                 continue
             self._after[partition] = entry_id
-            records = self._records(batch)
+            records = self._records(entry, batch)
             self._left[entry] = len(records)
             for record in records:
                 self._seen_us = max(self._seen_us, record.at_us)
@@ -150,19 +152,24 @@ class SpanService:
             self._outgoing.append((span, (partition, "gap")))
         self._missed[partition] = 0
 
-    def _records(self, batch: bytes) -> list[HopRecord]:
-        """The records of a batch; what is none (a later form, junk) is left out, so that it cannot stop the rest."""
+    def _records(self, entry: _Entry, batch: bytes) -> list[HopRecord]:
+        """The records of a batch; what is none (a later form, junk) is told and left out, so that it cannot stop the rest."""
         records = []
         try:
             raws = self._decode(batch)
-        except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+        except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
+            self._unread(entry, error)
             return []
         for raw in raws:
             try:
                 records.append(self._decode_record(raw))
-            except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
-                continue
+            except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
+                self._unread(entry, error)
         return records
+
+    def _unread(self, entry: _Entry, error: Exception) -> None:
+        partition, entry_id = entry
+        self._log.warning("unreadable record", of=str(partition), entry=entry_id, error=str(error)[:200])
 
     def _take(self, kept: Iterable[Item[_Entry]], dropped: Iterable[Item[_Entry]]) -> None:
         for record, entry in kept:
@@ -206,6 +213,8 @@ class SpanService:
             return await self._send_some(size // 2)
         if sent == "away":
             return 0
+        if sent == "taken":
+            self.exported += size
         if sent == "refused":
             self.refused += 1
             span = head[0][0]

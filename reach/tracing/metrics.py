@@ -9,7 +9,7 @@ from typing import Final, Literal, NamedTuple
 from reach.envelope.codes import TABLE as CODES
 
 Kind = Literal["counter", "gauge", "histogram", "info"]
-Who = Literal["every process", "router", "agent", "caller", "env", "archiver"]
+Who = Literal["every process", "router", "agent", "caller", "env", "archiver", "exporter", "receipt hook"]
 
 #: Bounds of all histograms, seconds. Up to 10 s as the alerts ask; two more, so that a quantile over 10 s can be told.
 BOUNDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
@@ -200,6 +200,19 @@ METRICS: Final[tuple[Metric, ...]] = (
     ),
     Metric(
         "reach_archive_failures_total", "counter", "archiver", "Attempts to keep records that the store has not taken."
+    ),
+    Metric("reach_spans_exported_total", "counter", "exporter", "Spans that the collector has taken."),
+    Metric("reach_spans_refused_total", "counter", "exporter", "Spans that the collector will never take."),
+    Metric(
+        "reach_spans_missed_total", "counter", "exporter", "Batches trimmed from Redis before their spans were made."
+    ),
+    Metric("reach_receipts_posted_total", "counter", "receipt hook", "Receipts that the hook has taken."),
+    Metric("reach_receipts_given_up_total", "counter", "receipt hook", "Receipts that the hook has not taken."),
+    Metric(
+        "reach_receipts_missed_total",
+        "counter",
+        "receipt hook",
+        "Batches trimmed from Redis before their receipts were posted.",
     ),
 )
 

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from reach import Agent, Reach
 from reach.backend.private_server import PrivateServer
 from reach.errors import ConfigError
 from reach.tracing.metrics import METRICS
+from tests.collector import Collector
 from tests.e2e.conftest import StartWorker
 from tests.e2e.processes import free_port
 from tests.integration.spine import until
@@ -60,12 +62,20 @@ def judge(text: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.fixture
+def collector() -> Iterator[Collector]:
+    with Collector() as made:
+        yield made
+
+
 async def test_a_worker_and_an_agent_tell_every_metric_and_count_exactly(
-    server: PrivateServer, start_worker: StartWorker, tmp_path: Path
+    server: PrivateServer, start_worker: StartWorker, collector: Collector, tmp_path: Path
 ) -> None:
     of_worker, of_agent = free_port(), free_port()
-    roles = ("--roles", "router,archiver", "--event-store", f"sqlite:{tmp_path}")
-    worker = start_worker("--metrics-port", str(of_worker), *roles).wait_ready()
+    hook = f"http://127.0.0.1:{free_port()}"  # nobody listens there
+    roles = ("--roles", "router,archiver", "--event-store", f"sqlite:{tmp_path}", "--receipt-hook", hook)
+    variables = {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.url}
+    worker = start_worker("--metrics-port", str(of_worker), *roles, **variables).wait_ready()
     agent = Agent("echoes")
 
     @agent.capability("echo")
@@ -80,7 +90,9 @@ async def test_a_worker_and_an_agent_tell_every_metric_and_count_exactly(
     async def all_told() -> dict[Any, float]:
         found = await scraped(of_worker)
         kept = found.get(("reach_archived_total", ()), 0)
-        return found if ("reach_workers", (("role", "router"),)) in found and kept >= 5 * MESSAGES else {}
+        exported = found.get(("reach_spans_exported_total", ()), 0)
+        told = ("reach_workers", (("role", "router"),)) in found
+        return found if told and min(kept, exported) >= 5 * MESSAGES else {}
 
     found = await until(all_told, "what is told of the env", 30.0)
     assert found["reach_messages_in_total", ()] == MESSAGES

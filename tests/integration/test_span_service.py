@@ -138,6 +138,7 @@ async def test_what_was_trimmed_meanwhile_is_a_span_that_says_so(
     assert sorted(names(collector)) == ["a", "e", "f", "gap"]
     gap = next(span for span in collector.spans if span.name == "gap")
     assert {at.key: at.value.int_value for at in gap.attributes}["reach.count.batches"] == 3
+    assert (spans.exported, spans.missed) == (4, 3)
     await spans.close()
 
 
@@ -147,7 +148,7 @@ async def test_a_span_that_is_refused_for_good_stops_no_other(backend: Backend, 
     await write(backend, *"abcdefgh")
     await drain(spans)
     assert sorted(names(collector)) == list("abcefgh")
-    assert spans.refused == 1
+    assert (spans.exported, spans.refused, spans.missed) == (7, 1, 0)
     collector.status = 401  # whoever runs it puts that right: nothing is lost
     await write(backend, "i")
     with pytest.raises(BackendUnavailable):
@@ -192,13 +193,16 @@ async def test_what_is_held_is_not_finished_and_what_is_dropped_is(backend: Back
     await spans.close()
 
 
-async def test_junk_in_events_stops_nothing(backend: Backend, collector: Collector) -> None:
+async def test_junk_in_events_stops_nothing_and_is_told(
+    backend: Backend, collector: Collector, caplog: pytest.LogCaptureFixture
+) -> None:
     spans = service(backend)
     for batch in [b"\xff", b"[" * 5_000, b'{"a":1}', b"[1,null,{}]", b""]:
         await backend.record(0, batch)
     await write(backend, "a")
     await drain(spans)
     assert names(collector) == ["a"]
+    assert "unreadable record" in caplog.text
     assert (await backend.follow_events(0, "spans", "spans")).batches == ()
     await spans.close()
 

@@ -3,7 +3,7 @@
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from reach.backend.port import Backend
 from reach.clock import SystemClock
@@ -25,6 +25,9 @@ from reach.tracing.otlp_metrics import observed, otlp_metrics_wanted, otlp_reade
 from reach.tracing.readings import Reading, Readings
 from reach.tracing.time_base import TimeBase
 from reach.tracing.vital_signs import LoopWatch, ServerWatch, build, of_recorder
+
+if TYPE_CHECKING:
+    from reach.events.span_service import SpanService
 
 #: So long the last numbers may take: whoever stops a worker waits for it, and a collector may be away.
 LAST_EXPORT_MS = 1_000
@@ -85,6 +88,8 @@ def make_work(
     if settings.receipt_hook and "archiver" in settings.roles:
         hook = ReceiptHook(backend, Address(settings.receipt_hook, settings.receipt_hook_token), partitions, worker_id)
         services.append(hook)
+        readings.plays("receipt hook")
+        readings.add(lambda: _of_hook(hook))
         closers.append(hook.close)
     if otlp_wanted(environ):
         # Imported here: it loads the SDK of OpenTelemetry. All partitions, since a trace lies in many.
@@ -92,6 +97,8 @@ def make_work(
 
         spans = open_spans(backend, settings, worker_id, environ)
         services.append(spans)
+        readings.plays("exporter")
+        readings.add(lambda: _of_spans(spans))
         closers.append(spans.close)
     if otlp_metrics_wanted(environ):
         provider = observed(readings, otlp_reader(environ))
@@ -123,6 +130,18 @@ def _of_archiver(archiver: Archiver, store: EventStore) -> Iterable[Reading]:
     yield Reading("reach_archive_refused_total", store.refused)
     yield Reading("reach_archive_lost_total", archiver.unreadable, ("unreadable",))
     yield Reading("reach_archive_lost_total", store.lost, ("refused",))
+
+
+def _of_spans(spans: "SpanService") -> Iterable[Reading]:
+    yield Reading("reach_spans_exported_total", spans.exported)
+    yield Reading("reach_spans_refused_total", spans.refused)
+    yield Reading("reach_spans_missed_total", spans.missed)
+
+
+def _of_hook(hook: ReceiptHook) -> Iterable[Reading]:
+    yield Reading("reach_receipts_posted_total", hook.posted)
+    yield Reading("reach_receipts_given_up_total", hook.given_up)
+    yield Reading("reach_receipts_missed_total", hook.missed)
 
 
 def _partitions(wanted: Sequence[int] | None, there_are: int) -> Sequence[int]:
