@@ -169,8 +169,11 @@ class StepCall:
 
     @property
     def is_telemetry(self) -> bool:
-        """Hop records are written by the real clock, so that they come at no step of their own; nothing depends on them."""
-        return self.name == "record" or (self.name == "now_ms" and self.service not in {"registrar", "reaper"})
+        """Hop records are written by the real clock, so that they come at no step of their own; nothing depends on them.
+
+        What they may keep is asked for only then (`read_meta`).
+        """
+        return self.name in {"record", "read_meta"} or (self.name == "now_ms" and self.service not in {"registrar", "reaper"})
 
 
 class ProcessClock:
