@@ -14,17 +14,18 @@ from reach.testing import wait_until
 from tests.bugs.town import AGENTS, Load, town
 from tests.contract.drive import AGENT, Drive, success
 from tests.contract.places import KEYS
+from tests.lag import lagging
 from tests.servers import StartServer
 
 BACK_S = 2.0
 REGISTERED_S = 5.0
-BOX_S = 0.5  # what this machine may be late under load
+PATIENT_S = 15.0  # how long a test waits before it says that it will never be
 
 
 async def test_B001_a_server_that_comes_back_empty_is_served_within_two_seconds(start_server: StartServer) -> None:
     server = start_server()  # which keeps nothing
     async with town(server.url) as reach:
-        async with Load(reach) as load:
+        async with lagging() as lag, Load(reach) as load:
             await wait_until(lambda: len(load.receipts) >= 20)
             await asyncio.to_thread(server.kill)
             await asyncio.to_thread(server.restart)
@@ -33,15 +34,16 @@ async def test_B001_a_server_that_comes_back_empty_is_served_within_two_seconds(
             async def all_registered() -> bool:
                 return {name for name in AGENTS if (await reach.backend.registration(name))[1]} == set(AGENTS)
 
-            await wait_until(all_registered, REGISTERED_S + BOX_S, "both agents in the registry")
-            await wait_until(lambda: len([at for at, _ in load.spans if at > back + BACK_S]) >= 20)
+            await wait_until(all_registered, PATIENT_S, "both agents in the registry")
+            assert time.monotonic() - back < REGISTERED_S + lag.allowed_s
+            await wait_until(lambda: len([at for at, _ in load.spans if at > back + BACK_S]) >= 20, PATIENT_S)
         ended = list(zip(load.spans, load.receipts, strict=True))
         assert len(ended) == load.asked
         assert reach.outstanding == 0
         assert {receipt.code for _, receipt in ended} <= {"ok", "timeout.total"}
-        assert {receipt.code for (asked_at, _), receipt in ended if asked_at > back + BACK_S} == {"ok"}
+        assert {receipt.code for (asked_at, _), receipt in ended if asked_at > back + BACK_S + lag.allowed_s} <= {"ok"}
         first = min(end for (asked_at, end), receipt in ended if receipt.ok and asked_at > back)
-        assert first - back < BACK_S + BOX_S
+        assert first - back < BACK_S + lag.allowed_s
 
 
 async def test_B003_a_stream_that_is_deleted_again_and_again_is_healed_in_pace_and_said_once(

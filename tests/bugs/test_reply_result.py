@@ -17,6 +17,7 @@ from tests.contract.drive import AGENT, TO_AGENT, Drive, new_id, retryable, succ
 from tests.contract.places import KEYS, Place
 from tests.e2e.processes import reach as cli
 from tests.faults.crash_world import CrashWorld
+from tests.lag import lagging
 from tests.servers import StartServer
 
 WINDOW_MS = 60_000  # the shortest time for which an end is remembered
@@ -143,7 +144,6 @@ async def test_B071_the_command_line_says_that_there_is_none_and_waits_for_nothi
 OUTSTANDING = 200
 TOTAL_S = 4.0
 NEW_WITHIN_S = 5.0
-LATE_S = 1.0  # what this machine may be late under load
 
 
 class Restarted:
@@ -176,7 +176,7 @@ async def test_B073_two_hundred_that_are_outstanding_when_redis_restarts_all_end
 ) -> None:
     server: PrivateServer = start_server(aof=keeps)
     town = Restarted(OUTSTANDING // 2)  # half of them run, half of them lie in the inbox
-    async with served(server.url, town.agent) as reach:
+    async with served(server.url, town.agent) as reach, lagging() as lag:
         asked = [asyncio.ensure_future(town.ask(reach, number)) for number in range(OUTSTANDING)]
         await wait_until(lambda: town.held == OUTSTANDING // 2, 10)
         await asyncio.to_thread(server.kill)
@@ -184,12 +184,12 @@ async def test_B073_two_hundred_that_are_outstanding_when_redis_restarts_all_end
         await asyncio.to_thread(server.restart)
         back = time.monotonic()
         town.go.set()
-        new = await reach.request("capability:quick", 7, timeout=NEW_WITHIN_S)
+        new = await reach.request("capability:quick", 7, timeout=2 * NEW_WITHIN_S)
         took_s = time.monotonic() - back
         assert (new.code, new.output) == ("ok", 7)
-        assert took_s < NEW_WITHIN_S
+        assert took_s < NEW_WITHIN_S + lag.allowed_s
         ended = await asyncio.gather(*asked)
-        assert max(took_s for took_s, _ in ended) < TOTAL_S + 0.25 + LATE_S
+        assert max(took_s for took_s, _ in ended) < TOTAL_S + 0.25 + lag.allowed_s
         codes = {receipt.code for _, receipt in ended}
         assert codes == ({"ok"} if keeps else codes & {"ok", "timeout.total"})
         assert {receipt.output for _, receipt in ended if receipt.ok} <= set(range(OUTSTANDING))

@@ -21,6 +21,7 @@ from reach.backend.keys import KeySpace
 from reach.log import Event
 from reach.testing import wait_until
 from tests.integration.sdk.world import router
+from tests.lag import Lag
 
 T = TypeVar("T")
 
@@ -28,8 +29,8 @@ KEYS = KeySpace("dev")
 AGENT = "helper-1"
 BACK_S = 2.0  # how long after its cause a fault may be felt
 ANSWER_S = 0.25  # a caller hears so long after its total at the latest
-LATE_S = 1.0  # what a machine that many tests share may be late
 TOTAL_S = 3.0
+HANGS_S = 10.0  # a caller who is not told so long after his total hangs
 SAME_LINE_S = 10.0  # one process says the same of the same thing once in so long
 #: lane -> a priority that leads there
 PRIORITIES = {"high": 9, "normal": 5, "low": 1}
@@ -138,6 +139,7 @@ class Town:
         self.url = url
         self.raw = raw  # a plain redis.asyncio.Redis, whose types say that every reply is anything at all
         self.lines = lines
+        self.lag = Lag()
         self.calls: list[Call] = []
         self.starts: Counter[str] = Counter()
         self.cancelled: list[str] = []
@@ -240,7 +242,9 @@ class Town:
             served = len(done) == len(probes) and all(probe.result().code == "ok" for probe in done)
             if served and all([await ask() for ask in more]):
                 return took_s
-            assert took_s < BACK_S + LATE_S, f"not back within {BACK_S} s: {[probe.result().code for probe in done]}"
+            assert took_s < BACK_S + self.lag.allowed_s, (
+                f"not back within {BACK_S} s: {[probe.result().code for probe in done]}"
+            )
             if served:
                 await asyncio.sleep(0.02)
 
@@ -248,9 +252,9 @@ class Town:
         """Stop the load and wait for every caller; none may have hung, none may have been told late."""
         await self.stop_load()
         if self._tasks:
-            _, hanging = await asyncio.wait(self._tasks, timeout=TOTAL_S + ANSWER_S + LATE_S)
+            _, hanging = await asyncio.wait(self._tasks, timeout=TOTAL_S + HANGS_S)
             assert not hanging, f"{len(hanging)} callers hang"
-        late = [call for call in self.calls if call.took_s > call.total_s + ANSWER_S + LATE_S]
+        late = [call for call in self.calls if call.took_s > call.total_s + ANSWER_S + self.lag.allowed_s]
         assert not late, late
         for task in self._tasks:
             task.result()
@@ -287,9 +291,11 @@ async def town(url: str) -> AsyncIterator[Town]:
         await stack.enter_async_context(process("agent", lambda: made.agent.running(url, grace=0)))
         made.reach = await stack.enter_async_context(process("client", lambda: Reach.connect(url, agent_id="tester")))
         await made.call(total_s=10)
+        watching = asyncio.create_task(made.lag.watch())
         try:
             yield made
         finally:
+            watching.cancel()
             made.let_go.set()
             await made.stop_load()
             await made.abandon()

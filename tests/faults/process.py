@@ -173,7 +173,9 @@ class StepCall:
 
         What they may keep is asked for only then (`read_meta`).
         """
-        return self.name in {"record", "read_meta"} or (self.name == "now_ms" and self.service not in {"registrar", "reaper"})
+        return self.name in {"record", "read_meta"} or (
+            self.name == "now_ms" and self.service not in {"registrar", "reaper"}
+        )
 
 
 class ProcessClock:

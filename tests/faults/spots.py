@@ -8,7 +8,7 @@ from reach import Agent
 from reach.backend.keys import LANES
 from reach.delivery.demand import PACE_MS
 from reach.testing import wait_until
-from tests.faults.healing import AGENT, KEYS, LATE_S, Town
+from tests.faults.healing import AGENT, KEYS, Town
 
 Find = Callable[[Town], Awaitable[list[str]]]
 
@@ -68,7 +68,7 @@ async def demand(town: Town) -> list[str]:
     async def told() -> bool:
         return bool(await town.raw.type(KEYS.demand()) == b"hash")
 
-    await wait_until(told, 2 * PACE_MS / 1_000 + LATE_S)
+    await wait_until(told, 4 * PACE_MS / 1_000)
     return [KEYS.demand()]
 
 

@@ -18,6 +18,7 @@ from reach.testing import wait_until
 from tests.faults.healing import listening, process
 from tests.faults.proxy import FaultProxy
 from tests.integration.sdk.world import router
+from tests.lag import Lag
 
 #: pytest's record_property; `("recovery", (fault, at whom, seconds))` goes into the table at the end of a run
 Note = Callable[[str, object], None]
@@ -58,19 +59,6 @@ class Asked:
     def code(self) -> str:
         """How it ended."""
         return self.ended.code
-
-
-@dataclass
-class Lag:
-    """The longest that this process was kept from looking at its timers: nobody can be on time by more than that."""
-
-    worst_s: float = 0.0
-
-    async def watch(self) -> None:
-        while True:
-            asleep = time.monotonic()
-            await asyncio.sleep(0.01)
-            self.worst_s = max(self.worst_s, time.monotonic() - asleep - 0.01)
 
 
 @dataclass
@@ -220,7 +208,7 @@ class Wired:
 
     def _in_time(self, since_s: float) -> float:
         took_s = time.monotonic() - since_s
-        assert took_s < RECOVERY_S + self.lag.worst_s, f"recovered after {took_s:.2f} s"
+        assert took_s < RECOVERY_S + self.lag.allowed_s, f"recovered after {took_s:.2f} s"
         return took_s
 
     def check(self, codes: Collection[str] = ("ok",), *, forgets: bool = False) -> None:
@@ -228,8 +216,7 @@ class Wired:
 
         `forgets`: the server has lost what had ended, which therefore may run again.
         """
-        # A timer may be late by one lag, and whoever it wakes by another.
-        late = [one for one in self.asked if one.took_s > one.total_s + SLACK_S + 2 * self.lag.worst_s]
+        late = [one for one in self.asked if one.took_s > one.total_s + SLACK_S + self.lag.allowed_s]
         assert late == [], self.lag
         assert {one.code for one in self.asked} <= set(codes)
         if not forgets:

@@ -19,6 +19,7 @@ from reach.registry.written import Looking
 from reach.routing.index import CapabilityIndex
 from reach.routing.pattern import parse
 from reach.service import Supervisor
+from tests.lag import in_time, lagging
 from tests.manual_clock import ManualClock
 
 MAILBOX = "tester.0123456789abcdef01234567"
@@ -33,14 +34,14 @@ class Registry(NamedTuple):
     backend: Backend
 
 
-async def until(check: Callable[[], Any], within_ms: float, what: str) -> float:
+async def until(check: Callable[[], Any], what: str, within_ms: float = 10_000) -> float:
     """Wait for a condition; says how many ms it took."""
     began = time.monotonic()
-    while not check():
-        took = (time.monotonic() - began) * 1_000
-        assert took < within_ms, f"{what}: not within {within_ms} ms"
-        await asyncio.sleep(0.001)
-    return (time.monotonic() - began) * 1_000
+    async with in_time(within_ms / 1_000):
+        while not check():
+            assert time.monotonic() - began < 10, f"{what}: not within 10 s"
+            await asyncio.sleep(0.001)
+        return (time.monotonic() - began) * 1_000
 
 
 @asynccontextmanager
@@ -98,19 +99,22 @@ async def register(registry: Registry, agent_id: str, **declared: Any) -> dict[s
 async def test_a_registration_is_seen_by_every_router_within_100_ms(registry: Registry) -> None:
     seen: list[tuple[str, str]] = []
     took = []
-    for agent_id in "abcde":
-        seen.append((agent_id, "ready"))
-        assert (await register(registry, agent_id))["notice"] == "registered"
-        took.append(await until(all_see(registry, *seen), 2_000, "the registration in both routers"))
-    assert statistics.median(took) < 100, f"one slow one is the machine's, three are ours: {took}"
+    async with lagging() as lag:
+        for agent_id in "abcde":
+            seen.append((agent_id, "ready"))
+            assert (await register(registry, agent_id))["notice"] == "registered"
+            took.append(await until(all_see(registry, *seen), "the registration in both routers"))
+    assert statistics.median(took) < 100 + lag.allowed_s * 1_000, (
+        f"one slow one is the machine's, three are ours: {took}"
+    )
     assert await registry.raw.exists(*(f"reach:{{dev.0}}:inbox:a:{lane}" for lane in ("high", "normal", "low"))) == 3
 
 
 async def test_draining_is_seen_within_200_ms(registry: Registry) -> None:
     await register(registry, "a")
-    await until(all_see(registry, ("a", "ready")), 1_000, "the registration")
+    await until(all_see(registry, ("a", "ready")), "the registration")
     await registry.backend.beat("a", "a.1", b'{"state":"draining"}')
-    await until(all_see(registry, ("a", "draining")), 200, "the change of state in both routers")
+    await until(all_see(registry, ("a", "draining")), "the change of state in both routers", 200)
 
 
 async def test_refusals_come_back(registry: Registry) -> None:
@@ -127,13 +131,13 @@ async def test_refusals_come_back(registry: Registry) -> None:
 async def test_after_flushall_everybody_is_back_as_soon_as_they_register(registry: Registry) -> None:
     await register(registry, "a")
     await register(registry, "b")
-    await until(all_see(registry, ("a", "ready"), ("b", "ready")), 1_000, "both")
+    await until(all_see(registry, ("a", "ready"), ("b", "ready")), "both")
     await registry.raw.flushall()
     assert not (await registry.backend.beat("a", "a.1", b"{}")).known
     assert (await register(registry, "a"))["notice"] == "registered"
-    await until(all_see(registry, ("a", "ready")), 2_000, "the one that came back")
+    await until(all_see(registry, ("a", "ready")), "the one that came back")
     assert (await register(registry, "c"))["notice"] == "registered"
-    await until(all_see(registry, ("a", "ready"), ("c", "ready")), 1_000, "the next one")
+    await until(all_see(registry, ("a", "ready"), ("c", "ready")), "the next one")
 
 
 async def test_killed_connections_lose_no_change(registry: Registry) -> None:
@@ -141,7 +145,7 @@ async def test_killed_connections_lose_no_change(registry: Registry) -> None:
         await registry.raw.client_kill_filter(_type="normal", skipme=True)
         assert (await register(registry, f"a{at}"))["notice"] == "registered"
     wanted = [(f"a{at}", "ready") for at in range(5)]
-    await until(all_see(registry, *wanted), 2_000, "all five")
+    await until(all_see(registry, *wanted), "all five")
 
 
 @pytest.mark.parametrize("key", ["control", "changes", "agents", "beats", "load", "meta"])
@@ -155,13 +159,13 @@ async def test_a_key_of_the_wrong_type_is_made_anew(registry: Registry, key: str
             while await registry.raw.type(name) == b"string":
                 await asyncio.sleep(0.005)
     assert (await asyncio.wait_for(register(registry, "b"), 5))["notice"] == "registered"
-    await until(lambda: all(("b", "ready") in states(watcher) for watcher in registry.watchers), 2_000, "the new one")
+    await until(lambda: all(("b", "ready") in states(watcher) for watcher in registry.watchers), "the new one")
 
 
 async def test_the_silent_are_removed_and_everybody_hears_of_it(registry: Registry) -> None:
     await register(registry, "a")
     await register(registry, "b")
-    await until(all_see(registry, ("a", "ready"), ("b", "ready")), 1_000, "both")
+    await until(all_see(registry, ("a", "ready"), ("b", "ready")), "both")
     beats = "reach:{dev}:beats"
     await registry.raw.zincrby(beats, -31_000, "a/a.1")
     clock = ManualClock()
@@ -171,7 +175,7 @@ async def test_the_silent_are_removed_and_everybody_hears_of_it(registry: Regist
         clock.advance(1_000)
         removed += (await reaper.run_once()).get("removed", 0)
     assert removed == 1
-    await until(all_see(registry, ("b", "ready")), 1_000, "the removal in both routers")
+    await until(all_see(registry, ("b", "ready")), "the removal in both routers")
     assert await registry.raw.keys("reach:{dev.0}:inbox:a:*") == []
     assert await registry.raw.zrange(beats, 0, -1) == [b"b/b.1"]
 
@@ -190,19 +194,24 @@ async def test_a_large_env_is_loaded_and_asked_quickly(redis_url: str, raw: redi
         assert len(registry.watchers[0].index.agents) == count
         assert len(registry.watchers[0].index.match(parse("capability:c7"))) == 20
         assert (await register(registry, "x"))["notice"] == "registered"
-        await until(all_see(registry, ("x", "ready")), 1_000, "one more among 10,000")
+        await until(all_see(registry, ("x", "ready")), "one more among 10,000")
 
 
 async def test_what_is_written_by_hand_is_followed_by_every_router_within_100_ms(registry: Registry) -> None:
     looking = Supervisor([Looking(watcher) for watcher in registry.watchers])
     looking.start()
     took = []
-    for strategy in ("direct", "sticky", "round_robin", "fresh_eyes", "direct"):
-        await registry.raw.hset("reach:{dev}:routes", "capability:work", msgspec.json.encode({"strategy": strategy}))
+    async with lagging() as lag:
+        for strategy in ("direct", "sticky", "round_robin", "fresh_eyes", "direct"):
+            await registry.raw.hset(
+                "reach:{dev}:routes", "capability:work", msgspec.json.encode({"strategy": strategy})
+            )
 
-        def follow(wanted: str = strategy) -> bool:
-            return all(watcher.index.policy("capability:work").strategy == wanted for watcher in registry.watchers)
+            def follow(wanted: str = strategy) -> bool:
+                return all(watcher.index.policy("capability:work").strategy == wanted for watcher in registry.watchers)
 
-        took.append(await until(follow, 2_000, "the policy in both routers"))
+            took.append(await until(follow, "the policy in both routers"))
     await looking.stop(drain_ms=0)
-    assert statistics.median(took) < 100, f"one slow one is the machine's, three are ours: {took}"
+    assert statistics.median(took) < 100 + lag.allowed_s * 1_000, (
+        f"one slow one is the machine's, three are ours: {took}"
+    )

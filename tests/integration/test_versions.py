@@ -21,6 +21,7 @@ from reach.service import Supervisor
 from reach.testing import wait_until
 from tests.bugs.town import Load
 from tests.integration.sdk.world import router
+from tests.lag import lagging
 
 
 def version(number: int, *capabilities: str) -> Agent:
@@ -106,7 +107,12 @@ async def test_a_change_is_seen_by_every_router_within_200_ms(redis_url: str) ->
     for backend in backends:
         await backend.open()
     watchers = [Watcher(backend, CapabilityIndex()) for backend in backends]
-    async with router(redis_url), version(1).running(redis_url, grace=0) as agent, Supervisor(watchers):
+    async with (
+        router(redis_url),
+        version(1).running(redis_url, grace=0) as agent,
+        Supervisor(watchers),
+        lagging() as lag,
+    ):
 
         def seen(name: str) -> bool:
             found = [watcher.index.agents.get("svc") for watcher in watchers]
@@ -126,7 +132,7 @@ async def test_a_change_is_seen_by_every_router_within_200_ms(redis_url: str) ->
             took.append(time.monotonic() - began)
     for backend in backends:
         await backend.close()
-    assert statistics.median(took) < 0.2, f"one slow one is the machine's, five are ours: {took}"
+    assert statistics.median(took) < 0.2 + lag.allowed_s, f"one slow one is the machine's, five are ours: {took}"
 
 
 async def test_a_beat_changes_capabilities_and_is_seen_by_every_router(redis_url: str) -> None:

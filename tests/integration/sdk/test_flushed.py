@@ -13,10 +13,11 @@ from reach import Agent, Reach, Receipt
 from reach.backend.keys import KeySpace
 from reach.testing import wait_until
 from tests.integration.sdk.world import router
+from tests.lag import in_time, lagging
 
 BACK_S = 2.0
 LOOKED_AT_S = 7.0  # longer than it takes until every agent has beaten once
-BOX_S = 0.5  # what this machine may be late under load
+PATIENT_S = 15.0  # how long a test waits before it says that it will never be
 
 
 class Town:
@@ -81,21 +82,22 @@ async def test_nothing_is_refused_after_a_flush_and_all_is_back_within_two_secon
 
     await raw.flushall()
     flushed = time.monotonic()
-    while time.monotonic() - flushed < LOOKED_AT_S:
-        tasks += [asyncio.create_task(asked(ask)) for ask in town.asks()]
-        await asyncio.sleep(0.25)
-    await asyncio.gather(*tasks)
+    async with lagging() as lag:
+        while time.monotonic() - flushed < LOOKED_AT_S:
+            tasks += [asyncio.create_task(asked(ask)) for ask in town.asks()]
+            await asyncio.sleep(0.25)
+        await asyncio.gather(*tasks)
     assert {receipt.code for _, _, receipt in ended} == {"ok"}
-    late = [(round(at, 2), round(end, 2)) for at, end, _ in ended if end > max(at, BACK_S) + BOX_S]
+    late = [(round(at, 2), round(end, 2)) for at, end, _ in ended if end > max(at, BACK_S) + lag.allowed_s]
     assert not late, late
 
 
 async def test_a_type_that_nobody_has_is_still_refused_at_once(town: Town, raw: redis.asyncio.Redis) -> None:
-    began = time.monotonic()
-    receipt = await town.reach.request("capability:work-1", 1, type="of.nobody", timeout=10)
-    assert (receipt.code, time.monotonic() - began < 0.5) == ("type.unregistered", True)
+    async with in_time(0.5):
+        receipt = await town.reach.request("capability:work-1", 1, type="of.nobody", timeout=10)
+    assert receipt.code == "type.unregistered"
     await raw.flushall()
-    await wait_until(lambda: raw.exists(KeySpace("dev").mail(0, town.reach.mailbox_id)), BACK_S + 1)
+    await wait_until(lambda: raw.exists(KeySpace("dev").mail(0, town.reach.mailbox_id)), PATIENT_S)
     receipt = await town.reach.request("capability:work-1", 1, type="of.nobody", timeout=20)
     assert receipt.code == "type.unregistered"  # some seconds later: who offers it might not be back yet
 
@@ -114,9 +116,8 @@ async def test_busy_agents_come_back_as_well(redis_url: str, raw: redis.asyncio.
         await wait_until(lambda: len(agent.instances[0].runs) == 1)
         await all_have_beaten(reach, 1)
         await raw.flushall()
-        flushed = time.monotonic()
-        await wait_until(lambda: _registered(reach), BACK_S + 1 + BOX_S)
-        assert time.monotonic() - flushed < BACK_S + BOX_S
+        async with in_time(BACK_S):
+            await wait_until(lambda: _registered(reach), PATIENT_S)
         go.set()
         await handle.cancel()
 

@@ -17,10 +17,10 @@ from reach.backend.keys import KeySpace
 from reach.backend.private_server import PrivateServer
 from reach.testing import wait_until
 from tests.integration.sdk.world import router
+from tests.lag import in_time
 from tests.servers import StartServer
 
 SLACK_S = 0.25  # what the protocol leaves a caller, beside its own total
-BOX_S = 0.15  # what this machine may be late under load
 
 
 class World:
@@ -88,14 +88,14 @@ class living:  # noqa: N801  reads as a statement
         await self._stack.aclose()
 
 
-async def soon(reach: Reach, within_s: float) -> float:
-    """How long it takes, in seconds, until a request is answered again; each one waits half a second."""
+async def soon(reach: Reach, within_s: float = 15.0) -> None:
+    """Wait until a request is answered again; each one waits half a second."""
     began = time.monotonic()
     receipt: Receipt[Any] | None = None
     while time.monotonic() - began < within_s:
         receipt = await reach.request("capability:echo", {"x": 1}, timeout=0.5)
         if receipt.ok:
-            return time.monotonic() - began
+            return
     raise AssertionError(f"no answer within {within_s} s; the last one was {receipt}")
 
 
@@ -151,29 +151,28 @@ async def test_more_than_one_partition(redis_url: str, raw: redis.asyncio.Redis)
 
 async def test_a_caller_ends_at_its_total_and_a_cancelled_handler_is_stopped(world: World) -> None:
     began = time.monotonic()
-    receipt = await world.reach.request("capability:hang", timeout=1)
-    took = time.monotonic() - began
+    async with in_time(1 + SLACK_S):
+        receipt = await world.reach.request("capability:hang", timeout=1)
+    assert time.monotonic() - began >= 1
     assert receipt.code == "timeout.total"
-    assert 1 <= took < 1 + SLACK_S + BOX_S
     await wait_until(lambda: world.cancelled == 1, what="the end of the handler")
     handle = await world.reach.send("capability:hang")
     await wait_until(lambda: sum(len(a.instances[0].runs) for a in world.agents) == 1, what="the start of the handler")
     assert await handle.cancel()
     assert (await handle.receipt(1)).code == "cancelled"
-    await wait_until(lambda: world.cancelled == 2, 2, "the hint, long before the next renewal")
+    await wait_until(lambda: world.cancelled == 2, 4, "the hint, long before the next renewal")
 
 
 # ---------------------------------------------------------------- outages
 
 
 async def test_after_flushall_everything_is_back_and_every_caller_ends(world: World, raw: redis.asyncio.Redis) -> None:
-    began = time.monotonic()
     waiting = [asyncio.create_task(world.reach.request("capability:hang", timeout=3)) for _ in range(10)]
     await wait_until(lambda: sum(len(a.instances[0].runs) for a in world.agents) == 10)
     await raw.flushall()
-    assert await soon(world.reach, 8) < 8
-    receipts: list[Receipt[Any]] = await asyncio.gather(*waiting)
-    assert time.monotonic() - began < 8
+    async with in_time(8):
+        await soon(world.reach)
+        receipts: list[Receipt[Any]] = await asyncio.gather(*waiting)
     assert {receipt.code for receipt in receipts} == {"timeout.total"}
     assert world.reach.outstanding == 0
 
@@ -192,11 +191,11 @@ async def test_a_killed_redis_comes_back(start_server: StartServer, aof: bool) -
         with pytest.raises(BackendUnavailable):
             await world.reach.send("capability:echo", 1, timeout=0.3)
         await asyncio.to_thread(server.restart)
-        await soon(world.reach, 8)
+        await soon(world.reach)
         world.go.set()
         receipt = await handle.receipt()
         other = await waiting
-        assert time.monotonic() - began < 4 + SLACK_S + 4
+        assert time.monotonic() - began < 4 + SLACK_S + 8
         assert receipt.code == "ok" if aof else receipt.code in ("ok", "timeout.total")
         assert other.code in ("ok", "timeout.total")
 
@@ -209,7 +208,7 @@ async def test_keys_of_another_type_heal(world: World, raw: redis.asyncio.Redis)
         inbox = keys.inbox(0, agent.instances[0].registration.agent_id, "normal")
         await raw.delete(inbox)
         await raw.set(inbox, "x")
-    assert await soon(world.reach, 6) < 6
+    await soon(world.reach)
     await raw.delete(keys.ingress(0, "normal"))
     await raw.set(keys.ingress(0, "normal"), "x")
     assert (await world.reach.request("capability:echo", 1, timeout=6)).ok
@@ -219,11 +218,9 @@ async def test_without_a_server_an_agent_and_a_client_wait_no_longer_than_they_m
     server: PrivateServer = start_server()
     async with living(server.url) as world:
         await asyncio.to_thread(server.kill)
-        began = time.monotonic()
-        receipts = await asyncio.gather(*(world.reach.request("capability:echo", n, timeout=1) for n in range(50)))
-        took = time.monotonic() - began
+        async with in_time(1 + SLACK_S):
+            receipts = await asyncio.gather(*(world.reach.request("capability:echo", n, timeout=1) for n in range(50)))
         assert {receipt.code for receipt in receipts} == {"timeout.total"}
-        assert took < 1 + SLACK_S + BOX_S
         assert world.reach.outstanding == 0
 
 
@@ -234,14 +231,14 @@ async def test_a_frozen_server_holds_up_no_caller(start_server: StartServer) -> 
         await wait_until(lambda: sum(len(a.instances[0].runs) for a in world.agents) == 1)
         os.kill(server.pid, signal.SIGSTOP)
         try:
-            began = time.monotonic()
-            receipts = await asyncio.gather(*(world.reach.request("capability:echo", n, timeout=1) for n in range(20)))
-            took = time.monotonic() - began
+            async with in_time(1 + SLACK_S):
+                receipts = await asyncio.gather(
+                    *(world.reach.request("capability:echo", n, timeout=1) for n in range(20))
+                )
         finally:
             os.kill(server.pid, signal.SIGCONT)
         assert {receipt.code for receipt in receipts} == {"timeout.total"}
-        assert took < 1 + SLACK_S + BOX_S
-        await soon(world.reach, 8)
+        await soon(world.reach)
         world.go.set()
         receipt = await handle.receipt(5)
         assert (receipt.code, receipt.output) == ("ok", 1)  # nobody took it away meanwhile
