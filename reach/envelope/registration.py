@@ -27,7 +27,7 @@ LEAST_RATE, MAX_TOKENS = 0.01, 1_000_000_000
 Amount = Annotated[float, msgspec.Meta(ge=0.0, le=MAX_AMOUNT)]
 
 
-class Capability(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Capability(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """One thing that an agent can do. Schemas are names (`refund.request.v1`) or JSON Schemas."""
 
     name: str
@@ -39,14 +39,14 @@ class Capability(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cost: float | None = None
 
 
-class Accept(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Accept(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """A message type that an agent takes; no schemas means any."""
 
     type: str
     schemas: tuple[str, ...] = ()
 
 
-class RateLimit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class RateLimit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """What an agent takes in a minute: messages, tokens (`needs.context_tokens` of each message), or both."""
 
     messages: float | None = None
@@ -72,7 +72,7 @@ def rate_of(limit: float | RateLimit | None) -> Rate | None:
 DEFAULT_ACCEPTS = (Accept(type="request"), Accept(type="event"))
 
 
-class Registration(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Registration(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """What an instance declares about its agent. `partitions` is P as the agent knows it.
 
     `declares`: a label of this declaration, the same in its beats; instances of one label have agreed (docs/registration.md).
@@ -99,7 +99,7 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     declares: str | None = None
 
 
-class Beat(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Beat(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """How an instance is right now. It steers routing only; possession of work is judged by leases.
 
     Unknown fields are ignored: an agent of a later version that says more must not count as silent.
@@ -170,7 +170,7 @@ class ControlEntry(msgspec.Struct, frozen=True, kw_only=True):
     fields: dict[str, msgspec.Raw] = {}
 
 
-class StoredRegistration(Registration, frozen=True, kw_only=True, omit_defaults=True):
+class StoredRegistration(Registration, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """A value of the hash `agents`: a registration and the version of its last change.
 
     What is unknown in it is ignored: the registrar that wrote it, and refuses what it does not know, may be of a later version.

@@ -37,7 +37,7 @@ class Callee(Protocol):
 
     agent_id: str
     groups: frozenset[str]
-    capabilities: frozenset[str]
+    capabilities: tuple[str, ...]
 
 
 class Rule:
@@ -203,7 +203,7 @@ def called(agent: Callee, pattern: Pattern) -> tuple[str, ...]:
     """
     offered = agent.capabilities
     if pattern.terms:
-        offered = frozenset(one for one in offered if any(term.matches(one) for term in pattern.terms))
+        offered = tuple(one for one in offered if any(term.matches(one) for term in pattern.terms))
     return tuple(sorted(offered)) or ("",)
 
 

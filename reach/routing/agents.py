@@ -14,6 +14,7 @@ SUSPECT_MS = 15_000
 #: Busy agents stay in the draw with this share of their weight.
 BUSY_SHARE = 0.2
 FOREVER_MS = 1 << 62
+NO_LIMITS: Mapping[str, int] = {}
 #: Who takes work.
 WORKING: frozenset[str] = frozenset({"ready", "busy"})
 
@@ -21,7 +22,7 @@ AgentState = Literal["ready", "busy", "not_ready", "draining", "silent"]
 _RANK: dict[AgentState, int] = {"ready": 0, "busy": 1, "not_ready": 2, "draining": 3, "silent": 4}
 
 
-class Instance(msgspec.Struct):
+class Instance(msgspec.Struct, gc=False):
     """One process that serves the agent: its last beat, by the clock of the backend."""
 
     at_ms: int
@@ -29,7 +30,7 @@ class Instance(msgspec.Struct):
     data: bytes = b""  # as it came
 
 
-class History(msgspec.Struct, frozen=True):
+class History(msgspec.Struct, frozen=True, gc=False):
     """How an agent does, over its live, working instances.
 
     Attributes:
@@ -77,8 +78,9 @@ class Agent:
         self.zone = declared.zone
         self.rate = rate_of(declared.rate_limit)
         self.groups = frozenset(declared.groups)
-        self.capabilities = frozenset(capability.name for capability in declared.capabilities)
-        self.max_process_ms = {item.name: item.max_process_ms for item in declared.capabilities if item.max_process_ms}
+        self.capabilities = tuple(dict.fromkeys([item.name for item in declared.capabilities]))
+        longest = {item.name: item.max_process_ms for item in declared.capabilities if item.max_process_ms}
+        self.max_process_ms: Mapping[str, int] = longest or NO_LIMITS
         self.accepts = _merge(declared.accepts)
         self.instances: dict[str, Instance] = {} if instances is None else instances
         self._history: History | None = None

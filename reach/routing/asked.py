@@ -22,6 +22,8 @@ class Asked:
 
     def touched_by(self, agent: Agent) -> list[Pattern]:
         """Those whose answer may change when this agent comes or goes."""
+        if not self._by_mark:
+            return []  # thousands are taken in before anybody asks
         found: dict[str, Pattern] = {}
         for mark in _marks_by(agent):
             if mark in self._by_mark:

@@ -3,8 +3,8 @@
 A lookup costs as much as its answer is long, however many other agents there are. All moments by the clock of the backend.
 """
 
-from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from typing import TypeVar
 
 from reach import ids
@@ -18,6 +18,7 @@ from reach.routing.access import EMPTY, Access, Caller
 from reach.routing.agents import SUSPECT_MS, Agent, Instance
 from reach.routing.asked import Asked
 from reach.routing.intents import Intents, Nearness, Ranked, said_of
+from reach.routing.offers import NOBODY, Offers
 from reach.routing.offline import Offline
 from reach.routing.pattern import Pattern, Term
 from reach.routing.pools import SMALL, Pool, Pools
@@ -68,9 +69,8 @@ class CapabilityIndex:
         self.access = Access(self._unread)
         self._policies: dict[str, RoutePolicy] = {}
         self._digests: dict[str, str] = {}  # of these
-        self._by_capability: dict[str, set[str]] = {}
+        self._offers = Offers()
         self._by_group: dict[str, set[str]] = {}
-        self._names: list[str] = []  # all capabilities, sorted, so that a prefix is a slice
         self._remembered: dict[str, tuple[Agent, ...]] = {}
         self._asked = Asked()  # the patterns of those
         self._pools = Pools()
@@ -182,20 +182,13 @@ class CapabilityIndex:
         """Forget everything but the beats, and take these (the hashes of the env, as stored; `rules` None: they cannot be read)."""
         beats = {agent_id: agent.instances for agent_id, agent in self.agents.items()}
         self.agents.clear()
-        for grouped in (
-            self._by_capability,
-            self._by_group,
-            self._policies,
-            self._digests,
-            self._remembered,
-            self.circuits,
-        ):
-            grouped.clear()
-        for capability in self._names:
+        for capability in self._offers:
             self._intents.changed(capability)
+        self._offers.clear()
+        for grouped in (self._by_group, self._policies, self._digests, self._remembered, self.circuits):
+            grouped.clear()
         self._asked.clear()
         self._pools = Pools()
-        self._names.clear()
         self.types.load(types)
         self.schemas.clear()
         for name, data in families.items():
@@ -276,29 +269,23 @@ class CapabilityIndex:
     def _known(self, now_ms: int) -> int:
         return min(now_ms, self.known_until_ms) if self.known_until_ms else now_ms
 
-    def _find(self, pattern: Pattern) -> set[str]:
+    def _find(self, pattern: Pattern) -> AbstractSet[str]:
         if pattern.kind == "group":
-            return self._by_group.get(pattern.name, set())
+            return self._by_group.get(pattern.name, NOBODY)
         if pattern.kind == "intent":
             best = self.ranked(pattern.name)[:1]
-            return self._by_capability.get(best[0].capability, set()) if best else set()
+            return self._offers.of(best[0].capability) if best else NOBODY
         # The rarest capability first: then no step is longer than the shortest list.
-        sets = sorted((self._with(term) for term in pattern.terms), key=len)
-        return set.intersection(*sets)
+        first, *others = sorted((self._with(term) for term in pattern.terms), key=len)
+        for other in others:
+            first = first & other
+        return first
 
-    def _with(self, term: Term) -> set[str]:
-        if not term.prefix:
-            return self._by_capability.get(term.name, set())
-        found: set[str] = set()
-        start = term.name + "."
-        for at in range(bisect_left(self._names, start), len(self._names)):
-            if not self._names[at].startswith(start):
-                break
-            found |= self._by_capability[self._names[at]]
-        return found
+    def _with(self, term: Term) -> AbstractSet[str]:
+        return self._offers.below(term.name + ".") if term.prefix else self._offers.of(term.name)
 
     def _said_of(self, capability: str) -> Iterator[str]:
-        for agent_id in sorted(self._by_capability.get(capability, ())):
+        for agent_id in sorted(self._offers.of(capability)):
             for declared in self.agents[agent_id].declared.capabilities:
                 if declared.name == capability:
                     yield from said_of(declared.description, declared.examples)
@@ -319,10 +306,7 @@ class CapabilityIndex:
         self._forget_answers(agent)
         self._pools.join(agent)
         for capability in agent.capabilities:
-            if capability not in self._by_capability:
-                self._by_capability[capability] = set()
-                insort(self._names, capability)
-            self._by_capability[capability].add(agent_id)
+            self._offers.add(capability, agent_id)
             self._intents.changed(capability)
         for group in agent.groups:
             self._by_group.setdefault(group, set()).add(agent_id)
@@ -347,12 +331,8 @@ class CapabilityIndex:
         self._forget_answers(agent)
         self._pools.leave(agent_id)
         for capability in agent.capabilities:
-            having = self._by_capability[capability]
-            having.discard(agent_id)
+            self._offers.drop(capability, agent_id)
             self._intents.changed(capability)
-            if not having:
-                del self._by_capability[capability]
-                del self._names[bisect_left(self._names, capability)]
         for group in agent.groups:
             self._by_group[group].discard(agent_id)
             if not self._by_group[group]:

@@ -275,8 +275,8 @@ def sizes(index: CapabilityIndex) -> dict[str, int]:
     """How much an index holds that agents bring."""
     return {
         "agents": len(index.agents),
-        "capabilities": len(index._by_capability),
-        "names": len(index._names),
+        "capabilities": len(index._offers),
+        "names": len(index._offers.names()),
         "groups": len(index._by_group),
         "circuits": len(index.circuits),
         "types": len(index.types.all()),

@@ -193,7 +193,7 @@ def test_the_index_answers_as_asking_everybody_would(
         if all(any(term.matches(name) for name in names) for term in pattern.terms)
     ]
     assert [agent.agent_id for agent in index.match(pattern)] == everybody
-    assert index._names == sorted({name for names in left.values() for name in names})
+    assert index._offers.names() == sorted({name for names in left.values() for name in names})
 
 
 def test_a_lookup_is_flat_in_the_number_of_agents() -> None:
