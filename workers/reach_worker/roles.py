@@ -1,6 +1,7 @@
 """Which services make a role. A worker runs those of all its roles in one process."""
 
 import asyncio
+import gc
 import random
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -117,6 +118,7 @@ def _watches(backend: Backend, hops: HopRecorder, readings: Readings) -> list[Se
 
 
 def _env_gauges(backend: Backend, watcher: Watcher, worker_id: str, readings: Readings) -> EnvGauges:
+    watcher.when_loaded = gc.freeze
     gauges = EnvGauges(backend, watcher, worker_id, SystemClock())
     readings.plays("router")
     readings.add(gauges)

@@ -1,13 +1,15 @@
 """The watcher keeps the index true: changes at once, beats once a second, a snapshot after anything that was missed."""
 
 import asyncio
+import gc
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 import pytest
 
 from reach.backend.memory_backend import MemoryBackend
-from reach.backend.steps import Change
+from reach.backend.steps import Change, LastBeat
 from reach.errors import BackendUnavailable
 from reach.registry import watcher as watcher_module
 from reach.registry.watcher import NEW_SETTLE_MS, POLL_MS, SETTLE_MS, Complaints, Watcher
@@ -119,6 +121,61 @@ async def test_beats_come_once_a_second_and_silence_is_noticed(place: Place) -> 
         await step(place, watcher)
         await place.backend.beat("a", "i1", b"{}")
     assert watcher.index.agents["b"].instances == {}
+
+
+async def test_what_is_told_while_thousands_beat_waits_for_a_few_of_them_only(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Told(MemoryBackend):
+        """Something is told while the beats are on their way."""
+
+        async def last_beats(self, since_ms: int) -> tuple[int, list[LastBeat]]:
+            found = await super().last_beats(since_ms)
+            await place.backend.set_meta("types", f"told.{len(seen_so_far)}", b"1")
+            return found
+
+    class Index(CapabilityIndex):
+        def beat(self, agent_id: str, instance_id: str, at_ms: int, data: bytes) -> bool:
+            seen_so_far.append("beat")
+            return super().beat(agent_id, instance_id, at_ms, data)
+
+        def apply(self, op: str, name: str, data: bytes, at_ms: int = 0) -> None:
+            seen_so_far.append(op)
+            super().apply(op, name, data, at_ms)
+
+    seen_so_far: list[str] = []
+    monkeypatch.setattr(watcher_module, "AT_ONCE", 2)
+    for number in range(5):
+        await place.register(f"agent-{number}", "i1", capabilities=WORK)
+    watcher = Watcher(Told(env="dev", store=place.store), Index(), clock=place.clock)
+    await watcher.run_once()
+    await watcher.catch_up()  # what was told while it loaded
+    seen_so_far.clear()
+    for number in range(5):
+        await place.backend.beat(f"agent-{number}", "i1", b'{"load":1}')
+    await step(place, watcher)
+    assert seen_so_far == ["beat", "beat", "type", "beat", "beat", "beat"]
+    assert watcher.index.has_type("told.0")
+
+
+async def test_garbage_is_not_looked_for_while_an_index_is_filled(place: Place) -> None:
+    class Index(CapabilityIndex):
+        def load(self, *args: Any, **named: Any) -> None:
+            told.append(gc.isenabled())
+            super().load(*args, **named)
+
+    told: list[bool | str] = []
+    await place.register(capabilities=WORK)
+    watcher = Watcher(MemoryBackend(env="dev", store=place.store), Index(), clock=place.clock)
+    watcher.when_loaded = lambda: told.append("loaded")
+    await watcher.run_once()
+    assert told == [False, "loaded"]
+    assert gc.isenabled()
+    place.store.clear()  # FLUSHALL
+    place.clock.advance(10)
+    await place.register("b", "i1", capabilities=WORK)
+    await watcher.run_once()
+    assert told == [False, "loaded", False]  # what was taken out of all searches once stays out
 
 
 async def test_a_gap_in_the_versions_means_a_new_snapshot(place: Place) -> None:
