@@ -1,9 +1,11 @@
 """The processes of `tests.benchmarks.scale`: `python -m tests.benchmarks.scale_parts ROLE URL`. Each says "ready" when it is."""
 
 import asyncio
+import gc
 import sys
 import time
 from collections.abc import Sequence
+from typing import Any
 
 import redis
 import uvloop
@@ -17,8 +19,6 @@ from reach.routing.strategies import WEIGHINGS
 from tests.benchmarks import scale_fleet
 
 PACE_S = 0.02
-#: Until what happened while the second one read the registry is caught up with.
-SETTLE_S = 3.0
 
 
 def beat(url: str, a_second: int) -> None:
@@ -33,11 +33,12 @@ def beat(url: str, a_second: int) -> None:
         done = due
 
 
-async def watch(url: str, index: CapabilityIndex, *, tell: bool = False) -> None:
+async def watch(url: str, index: CapabilityIndex) -> None:
     """One router's index."""
     backend = open_backend(url)
     await backend.open()
     watcher = Watcher(backend, index)
+    watcher.when_loaded = gc.freeze  # as a router's process does
     await watcher.run_once()
     for pattern in (
         "capability:shared.10000",
@@ -45,8 +46,7 @@ async def watch(url: str, index: CapabilityIndex, *, tell: bool = False) -> None
         "group:group-1",
     ):  # what it draws from follows the beats too
         index.pool(parse(pattern), "score", WEIGHINGS["score"])
-    if tell:
-        print("ready", flush=True)
+    print("ready", flush=True)
     while True:
         await watcher.run_once()
 
@@ -62,26 +62,30 @@ async def register(url: str) -> None:
 
 
 async def start(url: str) -> None:
-    """Until the index is filled, and no longer."""
-    began = time.perf_counter()
+    """Until the index is filled, and no longer: how long that took, and its CPU."""
+    began, cpu = time.perf_counter(), time.process_time()
     backend = open_backend(url)
     await backend.open()
     index = CapabilityIndex()
     await Watcher(backend, index).run_once()
     assert len(index.agents) >= scale_fleet.AGENTS
-    print("ready", time.perf_counter() - began, flush=True)
+    print("ready", time.perf_counter() - began, time.process_time() - cpu, flush=True)
     await backend.close()
 
 
 class Telling(CapabilityIndex):
-    """Says who has come, and can be given work: it has beaten."""
+    """Says who has come since the start, and can be given work: it has beaten. Moments are the same in all processes."""
 
-    def __init__(self, come: dict[str, float]) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._come = come
+        self._come: set[str] = set()
 
-    def apply(self, *args: object, **named: object) -> None:
-        super().apply(*args, **named)  # type: ignore[arg-type]
+    def load(self, *args: Any, **named: Any) -> None:
+        super().load(*args, **named)
+        self._come.update(self.agents)
+
+    def apply(self, *args: Any, **named: Any) -> None:
+        super().apply(*args, **named)
         self._look(str(args[1]).partition("/")[0])
 
     def beat(self, agent_id: str, instance_id: str, at_ms: int, data: bytes) -> bool:
@@ -92,30 +96,21 @@ class Telling(CapabilityIndex):
     def _look(self, agent_id: str) -> None:
         agent = self.agents.get(agent_id)
         if agent is not None and agent.instances and agent_id not in self._come:
-            self._come[agent_id] = time.perf_counter()
+            self._come.add(agent_id)
+            print(agent_id, time.monotonic(), flush=True)
 
 
-async def newcomers_seen(url: str, newcomers: Sequence[int]) -> list[float]:
-    """ms from the XADD of each until both of two routers could send it something. 50 come in a second."""
-    seen: list[dict[str, float]] = [{}, {}]
+async def register_all(url: str, newcomers: Sequence[int]) -> dict[str, float]:
+    """50 come in a second: the moment of the XADD of each."""
     sender = open_backend(url)
     await sender.open()
-    watches = [asyncio.ensure_future(watch(url, Telling(come))) for come in seen]
-    while not all(scale_fleet.name(0) in come for come in seen):
-        await asyncio.sleep(0.01)
-    await asyncio.sleep(SETTLE_S)
     sent: dict[str, float] = {}
     for at in newcomers:
-        sent[scale_fleet.name(at)] = time.perf_counter()
+        sent[scale_fleet.name(at)] = time.monotonic()
         await sender.send_control(scale_fleet.control(at, "bench"))
         await asyncio.sleep(PACE_S)
-    while not all(name in come for name in sent for come in seen):
-        await asyncio.sleep(0.01)
-    for task in watches:
-        task.cancel()
-    await asyncio.gather(*watches, return_exceptions=True)
     await sender.close()
-    return [1_000 * (max(come[name] for come in seen) - at) for name, at in sent.items()]
+    return sent
 
 
 if __name__ == "__main__":
@@ -123,7 +118,9 @@ if __name__ == "__main__":
     if role == "beat":
         beat(address, int(sys.argv[3]))
     elif role == "watch":
-        uvloop.run(watch(address, CapabilityIndex(), tell=True))
+        uvloop.run(watch(address, CapabilityIndex()))
+    elif role == "see":
+        uvloop.run(watch(address, Telling()))
     elif role == "register":
         uvloop.run(register(address))
     else:
