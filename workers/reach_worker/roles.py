@@ -78,6 +78,7 @@ def make_work(
             model=open_model(settings.semantic),
         )
         watcher = next(one for one in services if isinstance(one, Watcher))
+        watcher.when_loaded = gc.freeze
         services += [Looking(watcher), _env_gauges(backend, watcher, worker_id, readings)]
     if settings.event_store and "archiver" in settings.roles:
         store = open_store(settings.event_store, days=settings.event_days)
@@ -118,7 +119,6 @@ def _watches(backend: Backend, hops: HopRecorder, readings: Readings) -> list[Se
 
 
 def _env_gauges(backend: Backend, watcher: Watcher, worker_id: str, readings: Readings) -> EnvGauges:
-    watcher.when_loaded = gc.freeze
     gauges = EnvGauges(backend, watcher, worker_id, SystemClock())
     readings.plays("router")
     readings.add(gauges)
