@@ -107,6 +107,14 @@ TABLE: tuple[Code, ...] = (
         409,
         "A schema breaks the rule of its family, or its name is taken by another.",
     ),
+    Code(
+        "registration.unknown_agent",
+        _F,
+        "no",
+        409,
+        "It is not registered, so its capabilities cannot be changed: register.",
+    ),
+    Code("registration.refused", _F, "no", 409, "Refused, and the registrar has given no code."),
     Code("registration.*", _F, "no", 409, "Another reason to refuse a registration."),
     Code(
         "loop.detected",

@@ -66,8 +66,11 @@ def test_each_rule_can_fail() -> None:
 
     told = ["route.not_found", "auth.*"]
     assert not code_faults(
-        told, {"a.py": "f(code='route.not_found'); f(code='auth.x'); f(code='config.x'); x = 'route.matched'"}
+        told, {"a.py": "f(code='route.not_found'); Finish('route.not_found'); f(code='config.x'); x = 'route.matched'"}
     )
+    assert code_faults(told, {"a.py": "f(code='auth.x')"})
+    assert code_faults(told, {"a.py": "raise a.EnvelopeError('route.missing', 'text')"})
+    assert code_faults(told, {"a.py": "f(code='route.not_found' if x else 'route.missing')"})
     assert code_faults(told, {"a.py": "f(code='route.missing')"})
     assert code_faults(told, {"a.py": "class A:\n    default_code = 'timeout.all'"})
 
