@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from reach.envelope import scan
+from reach.envelope.regexes import regex_problem
 
 Schema = dict[str, Any]
 Node = bool | dict[str, Any]
@@ -27,7 +28,7 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 TYPES = ("null", "boolean", "integer", "number", "string", "array", "object")
 _ONE = frozenset(
     {"items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames"}
-    | {"unevaluatedItems", "unevaluatedProperties"}
+    | {"unevaluatedItems", "unevaluatedProperties", "contentSchema"}
 )
 _LISTS = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})
 _MAPS = frozenset({"properties", "$defs", "definitions", "patternProperties", "dependentSchemas"})
@@ -37,6 +38,10 @@ _NUMBERS = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximu
 _COUNTS = frozenset(
     {"minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties", "minContains", "maxContains"}
 )
+_TEXTS = frozenset(
+    {"pattern", "format", "$id", "$comment", "title", "description", "contentMediaType", "contentEncoding"}
+)
+_SAID = frozenset({"uniqueItems", "readOnly", "writeOnly", "deprecated"})
 _REFUSED = frozenset({"$dynamicRef", "$dynamicAnchor", "$recursiveRef", "$recursiveAnchor", "$anchor", "$vocabulary"})
 #: Asserted by the standard, and not understood by the comparison: they may be there as long as they stay as they are.
 OPAQUE = frozenset(
@@ -227,9 +232,10 @@ class _Look:
         if not isinstance(value, dict):
             self._fault(at, "no object of schemas")
             return []
-        for key in value:
-            if name == "patternProperties" and len(key) > MAX_PATTERN:
-                self._fault(_step(at, key), f"a pattern of more than {MAX_PATTERN} characters")
+        for key in value if name == "patternProperties" else ():
+            problem = _pattern_problem(key)
+            if problem:
+                self._fault(_step(at, key), problem)
         return [(_step(at, key), one) for key, one in value.items()]
 
 
@@ -247,13 +253,13 @@ _VALUES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "type": (_is_type, f"not of {', '.join(TYPES)}"),
     "required": (_is_texts, "no list of different texts"),
     "enum": (lambda value: isinstance(value, list) and bool(value), "no list of values"),
-    "uniqueItems": (lambda value: isinstance(value, bool), "neither true nor false"),
-    "pattern": (
-        lambda value: isinstance(value, str) and len(value) <= MAX_PATTERN,
-        f"no text of at most {MAX_PATTERN} characters",
+    "examples": (lambda value: isinstance(value, list), "no list"),
+    "dependentRequired": (
+        lambda value: isinstance(value, dict) and all(map(_is_texts, value.values())),
+        "no object of lists of different texts",
     ),
-    "format": (lambda value: isinstance(value, str), "no text"),
-    "$id": (lambda value: isinstance(value, str), "no text"),
+    **dict.fromkeys(_TEXTS, (lambda value: isinstance(value, str), "no text")),
+    **dict.fromkeys(_SAID, (lambda value: isinstance(value, bool), "neither true nor false")),
     **dict.fromkeys(_NUMBERS, (_is_number, "no number")),
     **dict.fromkeys(_COUNTS, (_is_count, "no whole number from 0")),
     "multipleOf": (lambda value: _is_number(value) and value > 0, "no number over 0"),
@@ -263,7 +269,16 @@ _VALUES: dict[str, tuple[Callable[[Any], bool], str]] = {
 def _wrong(name: str, value: Any) -> str:
     """What is wrong with the value of a keyword that has no schemas in it; "" = nothing."""
     fits, problem = _VALUES.get(name, (lambda _: True, ""))
-    return "" if fits(value) else problem
+    if not fits(value):
+        return problem
+    return _pattern_problem(value) if name == "pattern" else ""
+
+
+def _pattern_problem(pattern: str) -> str:
+    if len(pattern) > MAX_PATTERN:
+        return f"a pattern of more than {MAX_PATTERN} characters"
+    problem = regex_problem(pattern)
+    return f"no pattern that can be used: {problem}" if problem else ""
 
 
 def _pointer(ref: str) -> str | None:

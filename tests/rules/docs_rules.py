@@ -53,12 +53,12 @@ def code_faults(codes: Iterable[str], sources: Mapping[str, str]) -> list[str]:
     A family of the table (`auth.*`) is for codes that others give: who reads the page looks for the code that he was told.
     """
     known = set(codes)
-    faults = []
-    for path, text in sources.items():
-        for value in _codes_given(ast.parse(text, path)):
-            if value.value not in known and value.value.partition(".")[0] not in LOCAL_FAMILIES:
-                faults.append(f"{path}:{value.lineno}: {value.value!r} is not in the table of codes")
-    return faults
+    return [
+        f"{path}:{value.lineno}: {value.value!r} is not in the table of codes"
+        for path, text in sources.items()
+        for value in _codes_given(ast.parse(text, path))
+        if value.value not in known and value.value.partition(".")[0] not in LOCAL_FAMILIES
+    ]
 
 
 class _Text(Protocol):

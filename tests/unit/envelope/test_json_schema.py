@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import jsonschema_rs
 import msgspec
 import pytest
 
@@ -78,6 +79,35 @@ def test_all_that_is_wrong_is_told_at_once_with_its_places() -> None:
         "/enum",
         "/patternProperties",
     }
+
+
+def test_patterns_that_nobody_could_validate_by_are_told_all_at_once() -> None:
+    wrong = {"pattern": "(?=a)b", "patternProperties": {"[": {"pattern": "(a)\\1"}}, "$defs": {"d": {"pattern": "ok"}}}
+    assert {at: message.partition(": ")[2] for at, message in read(wrong)} == {
+        "/pattern": "look-around, which takes more than linear time (character 2)",
+        "/patternProperties/[": "a [ that is not closed (character 2)",
+        "/patternProperties/[/pattern": "\\1, a reference to a group, which takes more than linear time (character 5)",
+    }
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"dependentRequired": {"a": ["b", "b"]}},
+        {"title": 5},
+        {"$comment": 5},
+        {"contentMediaType": 5},
+        {"contentSchema": 5},
+        {"readOnly": "yes"},
+        {"deprecated": 1},
+        {"examples": "one"},
+    ],
+)
+def test_what_the_validator_would_not_compile_is_not_stored(schema: dict[str, Any]) -> None:
+    ((at, _),) = read(schema)
+    assert at.startswith(f"/{next(iter(schema))}")
+    with pytest.raises(jsonschema_rs.ValidationError):
+        jsonschema_rs.Draft202012Validator(schema)
 
 
 @pytest.mark.parametrize(
