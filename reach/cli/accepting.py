@@ -6,7 +6,7 @@ import click
 import msgspec
 
 from reach.cli import edge
-from reach.cli.routes import on_backend
+from reach.cli.stored import on_backend
 from reach.registry.accepting import Acceptor, Accepts, Offer, accepted_by
 
 

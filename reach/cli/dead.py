@@ -4,9 +4,9 @@ import re
 from typing import Any
 
 import click
-import msgspec
 
 from reach.cli import edge
+from reach.cli.stored import value_of
 from reach.clock import SystemClock
 from reach.delivery.dead_letters import DeadLetter, DeadLetters
 from reach.errors import EnvelopeError
@@ -158,19 +158,16 @@ def _missing(name: str) -> int:
 
 
 def _told(letter: DeadLetter, *, whole: bool) -> dict[str, Any]:
-    told = {"id": letter.id, "partition": letter.partition, "msg_id": letter.msg_id, "receipt": _json(letter.receipt)}
-    return told | ({"history": letter.attempts, "envelope": _json(letter.envelope)} if whole else {})
+    told = {
+        "id": letter.id,
+        "partition": letter.partition,
+        "msg_id": letter.msg_id,
+        "receipt": value_of(letter.receipt),
+    }
+    return told | ({"history": letter.attempts, "envelope": value_of(letter.envelope)} if whole else {})
 
 
 def _row(letter: DeadLetter) -> tuple[str, ...]:
     said = letter.said
     message = (said.error_message or "")[:60].replace("\n", " ")
     return letter.id, letter.msg_id or "-", said.code or "?", str(len(letter.attempts) or said.attempts), message
-
-
-def _json(data: bytes) -> Any:
-    """Stored JSON; what is none (it may have been buried for that) as text."""
-    try:
-        return msgspec.json.decode(data)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return data.decode("utf-8", "replace")

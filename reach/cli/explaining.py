@@ -9,7 +9,7 @@ from reach import ids
 from reach.cli import edge
 from reach.cli.messages import SENDER, Needed, read_body
 from reach.cli.picture import scored
-from reach.cli.routes import on_backend
+from reach.cli.stored import on_backend
 from reach.clock import SystemClock
 from reach.envelope.message import Envelope, Source, Traces
 from reach.registry.routes import MAX_DRAWS, Routes

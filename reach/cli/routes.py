@@ -1,17 +1,10 @@
 """`reach routes`: the policies of patterns, and where a message would go."""
 
-from collections.abc import Awaitable, Callable
-from pathlib import Path
-from typing import Any, TypeVar
-
 import click
-import msgspec
 
-from reach.backend import Backend
 from reach.cli import edge
-from reach.registry.routes import Route, Routes
-
-T = TypeVar("T")
+from reach.cli.stored import given, list_entries, on_backend
+from reach.registry.routes import Routes
 
 
 @click.group()
@@ -23,15 +16,10 @@ def routes() -> None:
 @edge.with_place
 @edge.with_output("table", "json")
 def listed(redis_url: str, env: str, form: str) -> int:
-    """List the policies; patterns without one go by the default."""
+    """List the policies, and what is wrong with one that was not set by `reach routes set`; patterns without one go by the default."""
     found = on_backend(redis_url, env, lambda backend: Routes(backend).list())
-    if form == "json":
-        edge.data(edge.as_json([_told(route) for route in found]))
-    elif found:
-        rows = [(route.pattern, route.policy.decode("utf-8", "replace"), route.problem or "-") for route in found]
-        edge.show(edge.table([("PATTERN", "POLICY", "PROBLEM"), *rows]))
-    else:
-        edge.say(f"no policies in env {env}: every pattern goes by the default")
+    entries = [(route.pattern, route.policy, route.problem) for route in found]
+    list_entries("pattern", "policy", entries, form, f"no policies in env {env}: every pattern goes by the default")
     return edge.OK
 
 
@@ -41,7 +29,7 @@ def listed(redis_url: str, env: str, form: str) -> int:
 @edge.with_place
 def set_(pattern: str, policy: str, redis_url: str, env: str) -> int:
     """Give PATTERN its policy: POLICY is JSON, or @file. Every router follows it at once."""
-    data = read_file(policy[1:]) if policy.startswith("@") else policy.encode("utf-8", "surrogateescape")
+    data = given(policy)
     on_backend(redis_url, env, lambda backend: Routes(backend).set(pattern, data))
     edge.say(f"{pattern} has its policy")
     return edge.OK
@@ -57,26 +45,3 @@ def remove(pattern: str, redis_url: str, env: str) -> int:
         return edge.OK
     edge.say(f"reach: {pattern} has no policy")
     return edge.FAILED
-
-
-def on_backend(url: str, env: str, work: Callable[[Backend], Awaitable[T]]) -> T:
-    """Do some work on the backend of an env, which is opened for it."""
-
-    async def done() -> T:
-        async with edge.opened(url, env) as backend:
-            return await work(backend)
-
-    return edge.run(done())
-
-
-def read_file(name: str) -> bytes:
-    """The bytes of a file. Raises click.UsageError where it cannot be read."""
-    try:
-        return Path(name).read_bytes()
-    except OSError as error:
-        raise click.UsageError(f"{name} cannot be read: {error.strerror}") from error
-
-
-def _told(route: Route) -> dict[str, Any]:
-    policy = msgspec.Raw(route.policy) if not route.problem else route.policy.decode("utf-8", "replace")
-    return {"pattern": route.pattern, "policy": policy, "problem": route.problem or None}

@@ -1,13 +1,11 @@
 """`reach rules`: who may call whom."""
 
-from typing import Any
-
 import click
 import msgspec
 
 from reach.cli import edge
-from reach.cli.routes import on_backend, read_file
-from reach.registry.call_rules import Permits, RuleEntry, Rules
+from reach.cli.stored import given, list_entries, on_backend
+from reach.registry.call_rules import Permits, Rules
 
 
 @click.group()
@@ -21,13 +19,7 @@ def rules() -> None:
 def listed(redis_url: str, env: str, form: str) -> int:
     """List the rules. One that denies outweighs all that allow; `reach settings set closed 1` forbids what none allows."""
     found = on_backend(redis_url, env, lambda backend: Rules(backend).list())
-    if form == "json":
-        edge.data(edge.as_json([_told(entry) for entry in found]))
-    elif found:
-        rows = [(entry.name, entry.rule.decode("utf-8", "replace"), entry.problem or "-") for entry in found]
-        edge.show(edge.table([("NAME", "RULE", "PROBLEM"), *rows]))
-    else:
-        edge.say(f"no rules in env {env}")
+    list_entries("name", "rule", [(one.name, one.rule, one.problem) for one in found], form, f"no rules in env {env}")
     return edge.OK
 
 
@@ -40,7 +32,7 @@ def set_(name: str, rule: str, redis_url: str, env: str) -> int:
 
     RULE is JSON, or @file, such as {"source": "shop-*", "target": "capability:refund.*", "effect": "deny"}.
     """
-    data = read_file(rule[1:]) if rule.startswith("@") else rule.encode("utf-8", "surrogateescape")
+    data = given(rule)
     said = on_backend(redis_url, env, lambda backend: Rules(backend).set(name, data))
     verb = "may call" if said.effect == "allow" else "may not call"
     edge.say(f"{name}: {said.source} {verb} {said.target}" + (f", type {said.type}" if said.type else ""))
@@ -74,11 +66,6 @@ def test_(source: str, pattern: str, name: str, type: str, redis_url: str, env: 
     else:
         edge.show(_shown(found))
     return edge.OK if found.allowed else edge.FAILED
-
-
-def _told(entry: RuleEntry) -> dict[str, Any]:
-    rule = msgspec.Raw(entry.rule) if not entry.problem else entry.rule.decode("utf-8", "replace")
-    return {"name": entry.name, "rule": rule, "problem": entry.problem or None}
 
 
 def _shown(found: Permits) -> str:

@@ -7,7 +7,7 @@ import click
 from reach import ids
 from reach.backend import Backend
 from reach.cli import edge
-from reach.cli.routes import on_backend, read_file
+from reach.cli.stored import given, on_backend
 from reach.envelope.families import COMPATIBILITIES, Family, Version
 from reach.envelope.privacy import KEEPINGS, Privacy, privacy_of, with_rule
 from reach.registry.schemas import Schemas
@@ -88,7 +88,7 @@ def set_(
         on_backend(redis_url, env, lambda backend: Schemas(backend).set_compatibility(family, compatibility))
         edge.say(f"new versions of {family} must be: {compatibility}")
         return edge.OK
-    data = _text(schema or "")
+    data = given(schema or "")
     is_new = on_backend(redis_url, env, lambda backend: Schemas(backend).set(name, data))
     edge.say(f"{name} is stored" if is_new else f"{name} is stored already, and means the same")
     return edge.OK
@@ -113,7 +113,7 @@ def remove(name: str, redis_url: str, env: str) -> int:
 @edge.with_output("table", "json")
 def check(name: str, schema: str, redis_url: str, env: str, form: str) -> int:
     """Say what storing SCHEMA (JSON, or @file) as NAME would break; status 1: it would be refused. Nothing is stored."""
-    data = _text(schema)
+    data = given(schema)
 
     async def looked(backend: Backend) -> dict[str, Any]:
         checked = await Schemas(backend).check(name, data)
@@ -164,7 +164,3 @@ def _facts(family: str, kept: Family, version: Version) -> dict[str, Any]:
         "at_ms": version.at_ms,
         "reads": sorted(name for name, readers in kept.readers().items() if version.name in readers),
     }
-
-
-def _text(schema: str) -> bytes:
-    return read_file(schema[1:]) if schema.startswith("@") else schema.encode("utf-8", "surrogateescape")

@@ -5,7 +5,7 @@ import click
 from reach import ids
 from reach.backend import Backend
 from reach.cli import edge
-from reach.cli.routes import on_backend
+from reach.cli.stored import on_backend
 from reach.envelope.rules import BUILT_IN_TYPES
 from reach.registry.routes import read_index
 

@@ -14,6 +14,7 @@ from reach.envelope import scan
 from reach.envelope.call_rule import CallRule
 from reach.envelope.codes import default_code
 from reach.envelope.message import NO_BODY
+from reach.envelope.problems import Problem, listed, sentence_of
 from reach.envelope.receipt import Notice, NoticeKind, ReceiptRecord
 from reach.envelope.registration import (
     DEFAULT_ACCEPTS,
@@ -23,7 +24,6 @@ from reach.envelope.registration import (
     Capability,
     ControlEntry,
     ControlOp,
-    Problem,
     RateLimit,
     Registration,
     RoutePolicy,
@@ -275,8 +275,8 @@ class _Problems:
 
     def refusal(self) -> RegistrationRefused:
         """They as an error."""
-        text = "; ".join(f"{p.field}: {p.message}" if p.field else p.message for p in self.first)[:MAX_TOLD]
-        details: dict[str, Any] = {"problems": [msgspec.to_builtins(p) for p in self.first]}
+        text = sentence_of(self.first)[:MAX_TOLD]
+        details: dict[str, Any] = {"problems": listed(self.first)}
         if self.more:
             text, details["more"] = f"{text}; and {self.more} more", self.more
         return RegistrationRefused(text, code=self.first[0].code, details=details)

@@ -7,6 +7,7 @@ import msgspec
 
 from reach import ids
 from reach.envelope.message import Fraction, Int64, Timeouts
+from reach.envelope.problems import Problem
 from reach.envelope.rules import MAX_TIMEOUT_MS
 
 BeatState = Literal["ready", "busy", "draining", "not_ready"]
@@ -189,14 +190,6 @@ class Tombstone(msgspec.Struct, frozen=True, kw_only=True):
     v: Int64 = 0
     why: str = "removed"
     seen_at: Int64 | None = None
-
-
-class Problem(msgspec.Struct, frozen=True):
-    """One thing that is wrong with a registration: a `registration.*` code, the dotted field, and one sentence."""
-
-    code: str
-    field: str
-    message: str
 
 
 def problems_of(registration: Registration, *, env: str) -> list[Problem]:

@@ -9,15 +9,14 @@ import msgspec
 
 from reach.backend.port import Backend
 from reach.envelope.message import Envelope
-from reach.envelope.records import decode_policy
+from reach.envelope.problems import sentence_of
 from reach.envelope.registration import MAX_CAPABILITIES, RoutePolicy
 from reach.envelope.rules import partition_of, sender_of, stamp_of
-from reach.errors import RecordError
 from reach.registry.writing import as_json
 from reach.routing.explain import Explanation, explain
 from reach.routing.index import CapabilityIndex
 from reach.routing.pattern import resolve_bare
-from reach.routing.policies import read_policy
+from reach.routing.policies import problems_with, read_policy
 
 if TYPE_CHECKING:
     from reach.routing.meanings import Meanings
@@ -27,7 +26,11 @@ FRESH_EYES = "fresh_eyes"
 
 
 class Route(msgspec.Struct, frozen=True):
-    """One policy. `problem`: why routers cannot read it, and go by the default instead; "" = they can."""
+    """One policy. `problem`: all that is wrong with it, as somebody wrote it by hand; "" = nothing.
+
+    Routers go by the default where they cannot read a policy; a strategy that they do not have, or a fallback that is no pattern, they
+    leave out.
+    """
 
     pattern: str
     policy: bytes
@@ -42,13 +45,17 @@ class Routes:
         self._rng = rng or Random()  # noqa: S311 - chance for choosing, no secret
 
     async def list(self) -> list[Route]:
-        """All of them, by pattern in order, also those that nobody can read.
+        """All of them, by pattern in order, also those that could not be set.
 
         Raises:
             BackendError: They cannot be read.
         """
         snapshot = await self._backend.snapshot()
-        return [Route(pattern, policy, _problem(policy)) for pattern, policy in sorted(snapshot.routes.items())]
+        known = snapshot.routes
+        return [
+            Route(pattern, policy, sentence_of(problems_with(pattern, policy, known)))
+            for pattern, policy in sorted(known.items())
+        ]
 
     async def set(self, pattern: str, policy: bytes | Mapping[str, Any]) -> RoutePolicy:
         """Give a pattern its policy (JSON, or what becomes it), in place of the one that it has. Every router follows it within 100 ms.
@@ -152,11 +159,3 @@ async def read_index(backend: Backend, model: "Meanings | None" = None) -> tuple
         index.read_intents(len(index.agents) * MAX_CAPABILITIES)
         await asyncio.to_thread(model.read_all)
     return index, now_ms
-
-
-def _problem(policy: bytes) -> str:
-    try:
-        decode_policy(policy)
-    except RecordError as error:
-        return error.message
-    return ""

@@ -20,7 +20,7 @@ from reach.envelope.families import (
     without_version,
 )
 from reach.envelope.json_schema import Node, Schema, digest_of, named, normal, read_schema
-from reach.envelope.registration import Problem
+from reach.envelope.problems import Problem, listed, sentence_of
 from reach.errors import RecordError, SchemaRefused
 
 #: Two who write one family at once: the slower one reads again, so often.
@@ -221,12 +221,8 @@ def _sound(name: str, schema: bytes | Schema) -> Schema:
 
 def _refusal(code: str, name: str, found: "list[Difference] | tuple[Difference, ...]") -> SchemaRefused:
     told = [Problem(code, one.path, one.message) for one in found]
-    text = "; ".join(f"{one.path}: {one.message}" if one.path else one.message for one in found)[:1_000]
-    return SchemaRefused(
-        f"{name[:128]}: {text}",
-        code=code,
-        details={"schema": name[:128], "problems": [msgspec.to_builtins(p) for p in told]},
-    )
+    text = f"{name[:128]}: {sentence_of(told)[:1_000]}"
+    return SchemaRefused(text, code=code, details={"schema": name[:128], "problems": listed(told)})
 
 
 def _rule(text: str) -> Compatibility:

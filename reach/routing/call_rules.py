@@ -6,8 +6,8 @@ import msgspec
 
 from reach import ids
 from reach.envelope.call_rule import CallRule, source_problem, target_problem, type_problem
+from reach.envelope.problems import Problem, listed, sentence_of
 from reach.envelope.records import decode_call_rule
-from reach.envelope.registration import Problem
 from reach.errors import ConfigError, RecordError
 
 _objects = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -27,10 +27,8 @@ def read_call_rule(name: str, data: bytes) -> CallRule:
     """
     problems = [*_name(name), *_rule(data)]
     if problems:
-        text = "; ".join(f"{one.field}: {one.message}" if one.field else one.message for one in problems)
-        raise ConfigError(
-            f"rule {name[:128]!r}: {text}", details={"problems": [msgspec.to_builtins(one) for one in problems]}
-        )
+        text = f"rule {name[:128]!r}: {sentence_of(problems)}"
+        raise ConfigError(text, details={"problems": listed(problems)})
     return decode_call_rule(data)
 
 

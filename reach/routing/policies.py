@@ -8,8 +8,9 @@ import msgspec
 from reach import ids
 from reach.envelope import rules
 from reach.envelope.message import Timeouts
+from reach.envelope.problems import Problem, listed, sentence_of
 from reach.envelope.records import decode_policy
-from reach.envelope.registration import MAX_AMOUNT, Problem, RoutePolicy
+from reach.envelope.registration import MAX_AMOUNT, RoutePolicy
 from reach.envelope.rules import MAX_TIMEOUT_MS
 from reach.errors import ConfigError, EnvelopeError, RecordError
 from reach.routing.strategies import STRATEGIES
@@ -31,17 +32,16 @@ def read_policy(pattern: str, data: bytes, others: Mapping[str, bytes] = NO_OTHE
     Raises:
         ConfigError: It cannot be used; `details["problems"]` has all that is wrong: code, field and a sentence for each.
     """
-    problems = [*_pattern(pattern), *_policy(data)]
-    if not problems:
-        problems = _circle(pattern, decode_policy(data), others)
+    problems = problems_with(pattern, data, others)
     if problems:
-        text = "; ".join(
-            f"{problem.field}: {problem.message}" if problem.field else problem.message for problem in problems
-        )
-        raise ConfigError(
-            f"policy of {pattern[:128]!r}: {text}", details={"problems": [msgspec.to_builtins(one) for one in problems]}
-        )
+        text = f"policy of {pattern[:128]!r}: {sentence_of(problems)}"
+        raise ConfigError(text, details={"problems": listed(problems)})
     return decode_policy(data)
+
+
+def problems_with(pattern: str, data: bytes, others: Mapping[str, bytes] = NO_OTHERS) -> list[Problem]:
+    """All that is wrong with a policy; nothing: `read_policy` takes it. Arguments as there."""
+    return [*_pattern(pattern), *_policy(data)] or _circle(pattern, decode_policy(data), others)
 
 
 def _circle(pattern: str, policy: RoutePolicy, others: Mapping[str, bytes]) -> list[Problem]:

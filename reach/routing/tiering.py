@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 import msgspec
 
-from reach.envelope.registration import Problem, TierByField, TierBySize
+from reach.envelope.problems import Problem
+from reach.envelope.registration import TierByField, TierBySize
 
 #: A body of more bytes is not read for the sake of its tier.
 MAX_READ_BYTES = 1 << 16

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Any, Self, TypeVar
 
 from reach import ids, settings
+from reach.envelope.problems import sentence_of
 from reach.envelope.registration import Capability, Registration, problems_of
 from reach.errors import ConfigError
 from reach.log import event_log
@@ -127,8 +128,9 @@ class Agent:
         )
         problems = problems_of(self._declared, env=self._declared.env)
         if problems:
-            text = "; ".join(f"{problem.field}: {problem.message}" for problem in problems)
-            raise ConfigError(f"agent {agent_id!r}: {text}", details={"problems": [p.field for p in problems]})
+            raise ConfigError(
+                f"agent {agent_id!r}: {sentence_of(problems)}", details={"problems": [p.field for p in problems]}
+            )
 
     @property
     def observed(self) -> tuple[Observed, ...]:

@@ -34,6 +34,17 @@ def test_a_policy_comes_and_goes(server: PrivateServer, tmp_path: Path) -> None:
     assert run(server, "rm", "capability:refund")[0] == 1
 
 
+def test_what_was_written_by_hand_is_listed_with_what_is_wrong_with_it(server: PrivateServer) -> None:
+    client = redis.Redis.from_url(server.url)
+    client.hset("reach:{dev}:routes", mapping={"capability:a": '{"strategy": "scor"}', "capability:b": "no JSON"})
+    client.close()
+    first, second = json.loads(run(server, "ls", "-o", "json")[1])
+    assert (first["policy"], second["policy"]) == ({"strategy": "scor"}, "no JSON")
+    assert "strategy: 'scor' is none; there is: broadcast_all, direct" in first["problem"]
+    assert "no JSON object" in second["problem"]
+    assert "'scor' is none" in run(server, "ls")[1]
+
+
 def test_all_that_is_wrong_is_told_and_nothing_is_set(server: PrivateServer) -> None:
     status, _, talk = run(server, "set", "refund", '{"strategy": "best", "speed": 1, "zone": "near"}')
     assert status == 78

@@ -54,6 +54,26 @@ async def test_what_nobody_can_read_is_listed_with_its_problem(place: Place) -> 
     assert "strategy" in route.problem
 
 
+@pytest.mark.parametrize(
+    ("pattern", "policy", "said"),
+    [
+        ("capability:refund", b'{"strategy": "scor"}', "strategy: 'scor' is none; there is: broadcast_all"),
+        ("capability:refund", b'{"max_inboxes": 3}', "max_inboxes: no such field"),
+        ("capability:refund", b'{"fallback": "refund"}', "fallback: "),
+        ("capability:refund", b'{"fallback": "capability:a"}', "goes round"),
+        ("refund", b"{}", "pattern: "),
+        ("capability:refund", b"\xff", "no JSON object"),
+    ],
+)
+async def test_what_was_written_by_hand_and_could_not_be_set_is_listed_with_its_problem(
+    place: Place, pattern: str, policy: bytes, said: str
+) -> None:
+    await place.backend.set_meta("routes", "capability:a", b'{"fallback": "capability:refund"}')
+    await place.backend.set_meta("routes", pattern, policy)
+    found = {route.pattern: route for route in await Routes(place.backend).list()}
+    assert said in found[pattern].problem
+
+
 async def test_a_fallback_that_leads_back_is_refused_with_its_way(place: Place) -> None:
     routes = Routes(place.backend)
     await routes.set("capability:a", b'{"fallback": "capability:b"}')
