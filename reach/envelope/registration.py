@@ -132,7 +132,10 @@ class TierBySize(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_fi
 
 
 class TierByField(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="by", tag="field"):
-    """The tier of a message by what its body says: `path` is a JSON Pointer, `map` has a tier for each text, number or true."""
+    """The tier of a message by what its body says: `path` is a JSON Pointer, `map` has a tier for each text, number or true.
+
+    A number means its value, however it is written: `1`, `1.0` and `1e0` are one.
+    """
 
     path: str
     map: dict[str, str | Int64]

@@ -69,6 +69,7 @@ class Agent:
         "instances",
         "max_process_ms",
         "rate",
+        "tier",
         "zone",
     )
 
@@ -76,6 +77,7 @@ class Agent:
         self.declared = declared
         self.agent_id = declared.agent_id
         self.zone = declared.zone
+        self.tier = "" if declared.tier is None else str(declared.tier)  # "" = of none
         self.rate = rate_of(declared.rate_limit)
         self.groups = frozenset(declared.groups)
         self.capabilities = tuple(dict.fromkeys([item.name for item in declared.capabilities]))

@@ -225,9 +225,9 @@ def near(agent: Agent, message: Message, view: View) -> str | None:
 
 def tier(agent: Agent, message: Message, view: View) -> str | None:
     """Of the tier that the message needs. `tiered` sees to that by itself: there tiers stand in for one another in their order."""
-    if message.tier is None or view.policy.strategy == "tiered" or str(agent.declared.tier) == message.tier:
+    if message.tier is None or view.policy.strategy == "tiered" or agent.tier == message.tier:
         return None
-    return f"is of {f'tier {agent.declared.tier}' if agent.declared.tier is not None else 'no tier'}, it needs {message.tier}"
+    return f"is of {f'tier {agent.tier}' if agent.tier else 'no tier'}, it needs {message.tier}"
 
 
 PREFERENCES: tuple[tuple[str, Preference], ...] = (

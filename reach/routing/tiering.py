@@ -3,7 +3,7 @@
 The body is raw bytes that only an agent is sure to understand: what cannot be read, or is too large to be read, goes by the default.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
@@ -17,6 +17,7 @@ MAX_DEPTH = 8
 _object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _array = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _scalar = msgspec.json.Decoder(str | int | float | bool | None).decode
+_read_number = msgspec.json.Decoder(int | float).decode
 
 
 def tier_of(by: TierBySize | TierByField, body: bytes) -> tuple[str | None, str]:
@@ -27,10 +28,12 @@ def tier_of(by: TierBySize | TierByField, body: bytes) -> tuple[str | None, str]
     value, problem = _field(body, by.path)
     if problem:
         return default, f"the default: {problem}"
-    for key, tier in by.map.items():
-        if key == value:
-            return str(tier), f"{by.path} is {value[:64]}"
-    return default, f"the default: {by.path} is {value[:64]}"
+    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    told = f"{by.path} is {text[:64]}"
+    tier = by.map.get(text)
+    if tier is None and _is_number(value):
+        tier = next((tier for key, tier in by.map.items() if _number(key) == value), None)
+    return (default, f"the default: {told}") if tier is None else (str(tier), told)
 
 
 def problems_of(by: TierBySize | TierByField, tiers: tuple[str | int, ...]) -> Iterator[Problem]:
@@ -50,11 +53,34 @@ def problems_of(by: TierBySize | TierByField, tiers: tuple[str | int, ...]) -> I
             yield _problem("path", f"no JSON Pointer, as /priority, of at most {MAX_DEPTH} names")
         if not by.map:
             yield _problem("map", "no value has a tier")
+        yield from _same_numbers(by.map)
         used = [*by.map.values(), *([] if by.default is None else [by.default])]
     known = {str(tier) for tier in tiers}
     for tier in dict.fromkeys(map(str, used)):
         if known and tier not in known:
             yield _problem("", f"{tier[:64]!r} is none of the tiers of this policy")
+
+
+def _same_numbers(tiers: Mapping[str, str | int]) -> Iterator[Problem]:
+    """A number is the same however it is written: two keys that are one number must not have two tiers."""
+    seen: dict[int | float, str] = {}
+    for key, tier in tiers.items():
+        number = _number(key)
+        first = seen.setdefault(number, key) if number is not None else key
+        if str(tiers[first]) != str(tier):
+            yield _problem("map", f"{first[:64]} and {key[:64]} are the same number, and have two tiers")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _number(key: str) -> int | float | None:
+    """The number that a key is, as JSON writes it; None: it is none."""
+    try:
+        return _read_number(key)
+    except msgspec.DecodeError:
+        return None
 
 
 def _problem(field: str, message: str) -> Problem:
@@ -70,12 +96,12 @@ def _by_size(by: TierBySize, size_bytes: int) -> tuple[str | None, str]:
     return None, f"{size_bytes} bytes, more than any step"
 
 
-def _field(body: bytes, path: str) -> tuple[str, str]:
-    """The value at a JSON Pointer as text (a number or true as JSON writes it), or why there is none."""
+def _field(body: bytes, path: str) -> tuple[str | int | float | bool | None, str]:
+    """The value at a JSON Pointer, or why there is none."""
     if not body:
-        return "", "there is no body"
+        return None, "there is no body"
     if len(body) > MAX_READ_BYTES:
-        return "", f"a body of {len(body)} bytes is not read"
+        return None, f"a body of {len(body)} bytes is not read"
     at = body
     try:
         for name in path.split("/")[1:]:
@@ -83,5 +109,5 @@ def _field(body: bytes, path: str) -> tuple[str, str]:
             at = bytes(_array(at)[int(key)] if at.lstrip()[:1] == b"[" and key.isdecimal() else _object(at)[key])
         value = _scalar(at)
     except (msgspec.DecodeError, UnicodeDecodeError, KeyError, IndexError, ValueError, RecursionError):
-        return "", f"the body has no {path}"
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode(), ""
+        return None, f"the body has no {path}"
+    return value, ""

@@ -2,6 +2,8 @@
 
 `tiers` names them in the order in which they stand in for one another, `weights` gives each its share (alike where it gives none). A
 message that needs a tier goes there. Where nobody of the tier fits, the next one of the list that has somebody takes it.
+
+Without `tiers` those count that anybody who fits is of, in the order of their names; who is of none is a tier of its own, the last.
 """
 
 from collections.abc import Sequence
@@ -18,11 +20,12 @@ def select(candidates: Sequence[Agent], message: Message, view: View, memory: Me
     """One of the tier whose turn it is."""
     by_tier: dict[str, list[Agent]] = {}
     for agent in candidates:
-        by_tier.setdefault(str(agent.declared.tier), []).append(agent)
-    tiers = [str(tier) for tier in view.policy.tiers] or sorted(by_tier)
+        by_tier.setdefault(agent.tier, []).append(agent)
+    there = sorted(by_tier, key=lambda tier: (not tier, tier))
+    tiers = [str(tier) for tier in view.policy.tiers] or there
     wanted = _turn(message, tiers, view, memory)
     start = tiers.index(wanted) if wanted in tiers else 0
-    order = [wanted, *tiers[start:], *tiers[:start], *sorted(by_tier)]
+    order = [wanted, *tiers[start:], *tiers[:start], *there]
     among = next(by_tier[tier] for tier in order if tier in by_tier)
     picked = score.select(among, message, view, memory, rng)
     return Picked(picked.chosen, aside=picked.aside)

@@ -392,6 +392,23 @@ def test_without_a_list_the_tiers_that_are_there_take_turns() -> None:
     assert drawn == ["x", "y", "x", "y"]
 
 
+def test_without_a_list_each_tier_has_its_weight_and_who_is_of_none_is_one_of_its_own() -> None:
+    candidates, memory, rng = tiers("large", None, "small", "small"), Memory(), Random(1)
+    drawn = Counter(
+        STRATEGIES["tiered"](candidates, message(), tier_view({"large": 2}), memory, rng).chosen[0].declared.tier
+        for _ in range(400)
+    )
+    assert drawn == {"large": 200, "small": 100, None: 100}
+    chosen = STRATEGIES["tiered"](candidates, message(tier="gone"), tier_view({}), memory, rng).chosen
+    assert chosen[0].declared.tier == "large", "who is of none stands in last"
+
+
+def test_the_word_none_is_no_tier_that_anybody_is_of_by_saying_nothing() -> None:
+    candidates = tiers(None, "small")
+    chosen = STRATEGIES["tiered"](candidates, message(tier="None"), tier_view({}, "small"), Memory(), Random(1)).chosen
+    assert chosen[0].declared.tier == "small"
+
+
 def test_turns_are_bounded_and_forget_who_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(port_module, "MAX_COUNTERS", 2)
     memory = Memory()

@@ -49,6 +49,19 @@ def test_by_a_field(value: bytes, tier: str) -> None:
     assert read(FIELD, b'{"x": 1e400, "a": [{"b/c": %s}]}' % value)[0] == tier
 
 
+@pytest.mark.parametrize("key", ["1", "1.0", "10e-1"])
+@pytest.mark.parametrize(("value", "tier"), [(b"1", "large"), (b"1.0", "large"), (b"1e0", "large"), (b"2", "small")])
+def test_a_number_is_the_same_however_it_is_written(key: str, value: bytes, tier: str) -> None:
+    by = {"by": "field", "path": "/n", "map": {key: "large", "true": "no"}, "default": "small"}
+    assert read(by, b'{"n": %s}' % value)[0] == tier
+
+
+def test_a_text_is_no_number_and_true_is_not_one() -> None:
+    by = {"by": "field", "path": "/n", "map": {"1.0": "large"}, "default": "small"}
+    assert read(by, b'{"n": "1"}')[0] == read(by, b'{"n": true}')[0] == "small"
+    assert read(by, b'{"n": "1.0"}')[0] == "large"
+
+
 @pytest.mark.parametrize(
     "body",
     [
@@ -127,4 +140,6 @@ def test_all_that_is_wrong_is_told_at_once() -> None:
     assert problems(wrong_field, tiers=["small"]) == ["tier_by.path", "tier_by.map", "tier_by"]
     assert problems({"by": "weather"}) == ["tier_by"]
     assert problems({"by": "field", "path": "/a", "map": {"1": "x"}, "speed": 1}) == ["tier_by"]
+    twice = {"by": "field", "path": "/a", "map": {"1": "small", "1.0": "large", "1e0": "small", "nan": "large"}}
+    assert problems(twice, tiers=["small", "large"]) == ["tier_by.map"]
     read_policy("capability:work", msgspec.json.encode({"strategy": "tiered", "tier_by": FIELD}))
