@@ -12,7 +12,7 @@ import msgspec
 from reach.envelope.ledger import Leg, LegState
 from reach.routing.agents import Agent
 from reach.routing.drawing import Drawn, Hat
-from reach.routing.fallback import joined, near_total, ways
+from reach.routing.fallback import joined, near_total, stood_in, ways
 from reach.routing.filters import ABLE, MEANT, Sifted, Unfit, View, sift
 from reach.routing.index import CapabilityIndex
 from reach.routing.message import Message
@@ -105,8 +105,8 @@ def decide(
         # Once: who stands in may ask for more time than there is as well.
         is_late = retry.late and leg is not None and not leg.via and isinstance(fixed, Finish)
         barred = view.tried | {leg.agent} if leg is not None else view.tried
-        instead = _fall_back(message, by, view, barred)[0] if is_late else None
-        return instead or Choice((fixed,))
+        instead, seen = _fall_back(message, by, view, barred) if is_late else (None, NOT_ASKED)
+        return instead or Choice((fixed,), why_of("", seen) if is_late else Why())
     if message.scope == "all" and leg is not None and leg.agent:
         return _same(message, leg, by, view)
     if message.stages:
@@ -175,17 +175,15 @@ def _fall_back(
     for asked, there in ways(message, view, by.index):
         sifted = sift(by.index.match(asked.pattern), asked, there)
         fits = [agent for agent in sifted.fits if agent.agent_id not in barred]
-        told = joined(seen, sifted)
+        text = asked.pattern.text
+        told = stood_in(seen, sifted, text)
         if fits:
             strategy = strategy_for("one", there.policy.strategy)
             picked = STRATEGIES[strategy](fits, asked, there, by.memory, by.rng)
-            text = asked.pattern.text
             why = why_of(strategy, told, fits, picked, via=text)
             step = Deliver(picked.chosen[0].agent_id, via=text)
             return _choice([step], _terms(asked, by), picked.chosen, why), told
-        # A stand-in that is on its path, or not to be called, is no loop and no denial of its own agents: they may still appear.
-        refused = [one for one in told.refused if one.filter not in {"loop", "rules"} or one in seen.refused]
-        seen = Sifted(seen.fits, refused, seen.barred, seen.told)
+        seen = msgspec.structs.replace(told, fits=seen.fits, told=seen.told)
     return None, seen
 
 

@@ -13,6 +13,8 @@ from reach.routing.pattern import parse
 
 #: The fallback of a pattern, and the fallback of that: no chain is followed for ever.
 MAX_FALLBACKS = 2
+#: What keeps somebody from standing in, and says nothing of the message's own agents: those may still appear.
+_APART = frozenset({"loop", "rules"})
 #: The last third of its time: total is near.
 NEAR_SHARE = 3
 
@@ -49,3 +51,15 @@ def joined(first: Sifted, then: Sifted) -> Sifted:
     known = {seen.agent for seen in then.refused} | {agent.agent_id for agent in then.fits}
     refused = [*then.refused, *(seen for seen in first.refused if seen.agent not in known)]
     return Sifted(then.fits, refused, then.barred, then.told)
+
+
+def stood_in(own: Sifted, then: Sifted, pattern: str) -> Sifted:
+    """What is told of its own agents, and of those who stand in for them by a pattern, when those have been looked at as well."""
+    apart = [
+        msgspec.structs.replace(seen, reason=f"would stand in ({pattern[:128]}): {seen.reason}")
+        for seen in then.refused
+        if seen.filter in _APART
+    ]
+    refused = [seen for seen in then.refused if seen.filter not in _APART]
+    both = joined(own, Sifted(then.fits, refused, own.barred, then.told))
+    return msgspec.structs.replace(both, apart=(*own.apart, *apart))

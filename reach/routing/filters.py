@@ -72,12 +72,14 @@ class Sifted(msgspec.Struct, frozen=True):
     """Who fits and who does not, in the order in which they were given.
 
     `told`: what else is to be said of one who fits. `barred`: how many of those that are missing just now the rules would refuse as well.
+    `apart`: who may not stand in for the others. That is told, and is no reason to end as denied or as a loop.
     """
 
     fits: list[Agent]
     refused: list[Seen]
     barred: int = 0
     told: dict[str, str] = {}
+    apart: tuple[Seen, ...] = ()
 
     def count(self, name: str) -> int:
         """How many this filter refused."""

@@ -66,7 +66,8 @@ def _missing(message: Message, leg: Leg | None, sifted: Sifted, lacking: Finish 
     text = f"nobody offers {message.pattern.text[:200]}"
     if message.pattern.kind == "intent":
         text = f"no capability is described as what this asks for: {message.pattern.name[:200]}"
-    return Finish("route.not_found", text, {"pattern": message.pattern.text[:200]})
+    why_not = reasons(sifted) if sifted.apart else {}
+    return Finish("route.not_found", text, {"pattern": message.pattern.text[:200], **why_not})
 
 
 def _at_once(message: Message, sifted: Sifted, view: View, full: Finish | None, *, is_new: bool) -> Finish | None:

@@ -26,12 +26,13 @@ def why_of(strategy: str, sifted: Sifted, fits: Sequence[Agent] = (), picked: Pi
     others = others[: room - min(len(sifted.refused), room // 2)]
     passed = {**sifted.told, **picked.aside}
     fitted = (Seen(name, reason=passed.get(name, ""), score=scores.get(name)) for name in (*names, *others))
-    told = [*fitted, *sifted.refused][:MAX_TOLD]
+    told = [*fitted, *sifted.refused, *sifted.apart][:MAX_TOLD]
     return Why(strategy, tuple(told), counts, names, via)
 
 
 def reasons(sifted: Sifted) -> dict[str, Any]:
-    told = [{"agent": seen.agent, "filter": seen.filter, "reason": seen.reason} for seen in sifted.refused[:MAX_TOLD]]
+    refused = [*sifted.refused, *sifted.apart][:MAX_TOLD]
+    told = [{"agent": seen.agent, "filter": seen.filter, "reason": seen.reason} for seen in refused]
     return {"reasons": told, "candidates": len(sifted.refused)}
 
 

@@ -101,6 +101,52 @@ def test_that_the_fallback_is_on_the_path_is_no_loop(index: CapabilityIndex) -> 
     assert step(decided(index, hops=frozenset({"b1"}))) == Delay(200)
 
 
+NOT_B = b'{"source":"s","target":"capability:b","effect":"deny"}'
+DENIED = "would stand in (capability:b): the rule no-b denies s capability:b"
+
+
+def test_that_a_rule_keeps_it_from_its_only_fallback_is_told_and_is_no_denial(index: CapabilityIndex) -> None:
+    """Its own agents may still appear, so it waits; but who looks why nobody stands in must find the rule."""
+    index.apply("gone", "a1", b"")
+    index.apply("route", "capability:b", b"")
+    index.apply("rule", "no-b", NOT_B)
+    waits = decided(index, source="s")
+    assert step(waits) == Delay(200)
+    assert [(seen.agent, seen.filter, seen.reason) for seen in waits.why.candidates] == [("b1", "rules", DENIED)]
+    end = finish(decided(index, at_ms=3_000, source="s"))
+    assert end.code == "route.not_found"
+    assert end.details["reasons"] == [{"agent": "b1", "filter": "rules", "reason": DENIED}]
+
+
+def test_it_is_told_beside_what_keeps_its_own_agents(index: CapabilityIndex) -> None:
+    silence(index, "a1")
+    index.apply("route", "capability:b", b"")
+    index.apply("rule", "no-b", NOT_B)
+    end = finish(decided(index, at_ms=14_900, source="s", total_at_ms=NOW + 15_000))
+    assert end.code == "route.no_candidate"
+    assert [one["filter"] for one in end.details["reasons"]] == ["ready", "rules"]
+
+
+def test_it_is_told_where_a_retry_would_have_gone_there(index: CapabilityIndex) -> None:
+    index.apply("route", "capability:b", b"")
+    index.apply("rule", "no-b", NOT_B)
+    choice = decide(message("capability:a", source="s"), FAILED, chooser(index), NOW, retry=LATE)
+    assert finish(choice).last
+    assert [(seen.agent, seen.reason) for seen in choice.why.candidates] == [("b1", DENIED)]
+
+
+def test_an_agent_that_may_not_stand_in_for_itself_is_told_as_what_it_is(index: CapabilityIndex) -> None:
+    """It offers both: that a rule forbids the one does not hide that its circuit is open for the other."""
+    index.apply("gone", "b1", b"")
+    index.apply("route", "capability:b", b"")
+    add(index, "a1", "a", "b")
+    index.circuits["a1"] = {0: OpenCircuit(NOW + 60_000, "5 failures in a row")}
+    index.apply("rule", "no-b", NOT_B)
+    end = finish(decided(index, at_ms=14_900, source="s", total_at_ms=NOW + 15_000))
+    assert end.code == "circuit.open"
+    assert {one["filter"] for one in end.details["reasons"]} == {"circuit", "rules"}
+
+
 def test_while_agents_come_back_they_are_waited_for(index: CapabilityIndex) -> None:
     index.settling_until_ms = NOW + 10_000
     index.apply("gone", "a1", b"")
