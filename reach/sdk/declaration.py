@@ -6,7 +6,7 @@ import msgspec
 
 from reach.envelope.declarations import label_of
 from reach.envelope.registration import Accept, Capability, Registration
-from reach.sdk.deriving import declared_schema
+from reach.sdk.deriving import declared_schema, tell_undeclared
 from reach.sdk.handlers import Handler
 from reach.settings import Settings, safe_url
 
@@ -45,6 +45,7 @@ def _capabilities(handlers: Iterable[Handler], description: str) -> Iterable[Cap
         room -= size
         if room < 0:  # names only: what is over is for an admin to store
             sides, room = [handler.schema, handler.output_schema], room + size
+            tell_undeclared(handler.schema, f"the schemas of one registration have at most {MAX_SCHEMAS_BYTES} bytes")
         yield Capability(
             name=handler.capability,
             description=handler.description or description,

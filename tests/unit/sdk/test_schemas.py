@@ -2,7 +2,8 @@
 
 import dataclasses
 import logging
-from typing import Any, TypedDict
+from collections.abc import Callable
+from typing import Annotated, Any, TypedDict
 
 import msgspec
 import pydantic
@@ -10,7 +11,7 @@ import pytest
 
 from reach import Agent, Context, RegistrationRefused
 from reach.envelope.registration import Registration
-from reach.sdk import declaration
+from reach.sdk import declaration, deriving
 from reach.sdk.deriving import declared_schema
 from reach.sdk.handlers import read_handler
 from reach.testing import TestReach
@@ -81,7 +82,51 @@ def test_what_says_nothing_has_its_name_alone(kind: Any) -> None:
     assert declared_schema(None, kind) is None
 
 
-def test_a_registration_has_room_for_so_many_schemas(monkeypatch: pytest.MonkeyPatch) -> None:
+class Calling(pydantic.BaseModel):
+    call: Callable[[int], int]
+
+
+class Looking(pydantic.BaseModel, regex_engine="python-re"):
+    word: Annotated[str, pydantic.Field(pattern="(?=a)b")]
+
+
+class Own(pydantic.BaseModel):
+    @classmethod
+    def model_json_schema(cls, *_: Any, **__: Any) -> Any:
+        raise KeyError("whatever the user's code raises")
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [
+        (Calling, "no JSON Schema can be made of Calling: PydanticInvalidForJsonSchema"),
+        (Looking, "the JSON Schema of Looking cannot be stored: /properties/word/pattern: no pattern that can be used"),
+        (Own, "no JSON Schema can be made of Own: KeyError"),
+        (Strange, "no JSON Schema can be made of Strange"),
+    ],
+)
+def test_a_type_that_no_schema_comes_of_is_told_once(kind: Any, reason: str, caplog: pytest.LogCaptureFixture) -> None:
+    deriving._derived.cache_clear()
+    caplog.set_level(logging.WARNING)
+    assert [declared_schema(V1, kind) for _ in range(3)] == [V1, V1, V1]
+    (record,) = caplog.records
+    assert record.getMessage().startswith("schema not declared ")
+    assert record.schema == V1  # type: ignore[attr-defined]
+    assert record.reason.startswith(reason)  # type: ignore[attr-defined]
+
+
+async def test_an_agent_whose_type_has_no_schema_works_all_the_same() -> None:
+    class Seeing(msgspec.Struct):
+        city: Annotated[str, msgspec.Meta(pattern="^(?=O)")]
+
+    async with TestReach(weather("a", Seeing, V1)) as bus:
+        assert (await bus.request("capability:weather", {"city": "Oslo"}, schema=V1)).ok
+        assert await bus.reach.schemas.get(V1) is None
+
+
+def test_a_registration_has_room_for_so_many_schemas(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.setattr(declaration, "MAX_SCHEMAS_BYTES", 400)
     handlers = [
         read_handler(lambda body: body, type="request", capability=f"c.n{n}", schema=f"c.v{n}") for n in range(5)
@@ -91,6 +136,7 @@ def test_a_registration_has_room_for_so_many_schemas(monkeypatch: pytest.MonkeyP
     made = declaration.registration_of(own, own, handlers, "")
     assert [isinstance(one.input_schema, dict) for one in made.capabilities] == [True, True, False, False, False]
     assert made.capabilities[4].input_schema == "c.v4"
+    assert [record.schema for record in caplog.records] == ["c.v2", "c.v3", "c.v4"]  # type: ignore[attr-defined]
 
 
 async def test_a_handlers_type_is_stored_under_its_schemas_name() -> None:
