@@ -124,7 +124,10 @@ def _without_looking(message: Message, leg: Leg | None, now_ms: int, retry: Come
             return Delay(retry.wait_ms, leg.agent if message.scope == "all" else "")
     state = leg.state if leg is not None else LegState.NEW
     if now_ms >= message.total_at_ms:  # `due` ends most of them first
-        return Finish("timeout.total", "total_ms is over", {"state": state.value})
+        short = leg is None or (leg.state is LegState.WAITING and not leg.agent)
+        short = short and message.total_at_ms - message.start_at_ms <= message.network_ms
+        text = "nobody was found within total_ms, which is no longer than network_ms" if short else "total_ms is over"
+        return Finish("timeout.total", text, {"state": state.value})
     if now_ms >= message.first_at_ms and not (leg is not None and leg.handed):
         return Finish("ttl.expired", "not handed over within ttl_ms", {"state": state.value})
     return Delay(message.start_at_ms - now_ms) if now_ms < message.start_at_ms else None

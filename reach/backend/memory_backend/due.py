@@ -137,8 +137,11 @@ class _Round:
         part, head, leg = self.part, record.head, record.legs[number]
         if part.now_ms >= ends_at_ms(head, leg):
             lost_run(part, msg_id, record, number)
-            asks = leg.state is LegState.PARKED
-            code, message = "timeout.total", "nobody has answered in time" if asks else "the total time is over"
+            code, message = "timeout.total", "the total time is over"
+            if leg.state is LegState.PARKED:
+                message = "nobody has answered in time"
+            elif leg.state is LegState.WAITING and not leg.agent and head.total_ms <= head.network_ms:
+                message = "nobody was found within total_ms, which is no longer than network_ms"
         elif not leg.handed and part.now_ms >= head.first_at_ms:
             if self._pending(record, number) is not None:  # a plain reader has it: the first hand-over was in time
                 record.change(number, handed=True)

@@ -78,6 +78,7 @@ def test_what_nobody_offers_is_waited_for_through_all_of_network_ms(
     assert found.code == code
     if code == "timeout.total":
         assert found.details == {"state": "waiting"}
+        assert found.message == "nobody was found within total_ms, which is no longer than network_ms"
 
 
 def test_nobody_fits_is_waited_for_until_shortly_before_total(index: CapabilityIndex) -> None:

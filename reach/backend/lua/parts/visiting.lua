@@ -1,5 +1,5 @@
 -- What is due of one leg. Answers the next moment, nil when the leg has ended. Needs lanes, lining, releasing, giving_back, ticking; `grace_until`, `note`, `answered` from due.
-local GAPS = {3000, 6000, 12000}
+local GAPS, SHORT = {3000, 6000, 12000}, 'nobody was found within total_ms, which is no longer than network_ms'
 
 local function holder_of(r, L)
   if L.st ~= 'queued' and L.st ~= 'running' then return nil end
@@ -13,10 +13,10 @@ local function expire(r, l, L, code, message)
   return true
 end
 
-local function late(L) return L.st == 'parked' and 'nobody has answered in time' or 'the total time is over' end
+local function late(r, L) return L.st == 'parked' and 'nobody has answered in time' or L.st == 'waiting' and (L.a or '') == '' and r.head.to <= r.head.ne and SHORT or 'the total time is over' end
 
 local function overdue(r, l, L)
-  if now >= ends(r, L) then lost_run(r, l, L) return expire(r, l, L, 'timeout.total', late(L)) end
+  if now >= ends(r, L) then lost_run(r, l, L) return expire(r, l, L, 'timeout.total', late(r, L)) end
   if not L.f and now >= r.head.fa then
     if holder_of(r, L) then L.f = true return false end -- a plain reader has it: the first hand-over was in time
     return expire(r, l, L, 'ttl.expired', 'the ttl was over before the first hand-over')
