@@ -50,8 +50,13 @@ async def remove(
 
 async def _declare(runs: Sequence[AgentRun], declared: Declared) -> bool:
     """All instances of this process say what they can do before the first of them asks: they agree at once."""
-    running = list(runs)
-    for run in running:
-        await run.announce(declared(run.membership.registration))
-    answers = [await run.membership.declare() for run in running]
+    wanted = [(run, declared(run.membership.registration)) for run in runs]
+    for run, registration in wanted:
+        await run.announce(registration)
+    try:
+        answers = [await run.membership.declare() for run, _ in wanted]
+    except RegistrationRefused:
+        for run, registration in wanted:
+            run.membership.take_back(registration)
+        raise
     return all(answers[-1:])

@@ -113,7 +113,7 @@ class Membership:
         """Change what this agent declares to what this instance can do; False: when the other instances can do it, too.
 
         Raises:
-            RegistrationRefused: The change was refused; the former declaration stays.
+            RegistrationRefused: The change was refused; the former declaration stays, and `take_back` says that this instance keeps to it.
         """
         wanted = self.wanted
         fields: dict[str, object] = {
@@ -125,14 +125,14 @@ class Membership:
         }
         if wanted.token is not None:
             fields["token"] = wanted.token
-        try:
-            answer = await self._ask(self._entry("capabilities", fields), "capabilities", ("done",), wanted)
-        except RegistrationRefused:
-            if self.wanted is wanted:
-                self.wanted = self.registration
-            raise
+        answer = await self._ask(self._entry("capabilities", fields), "capabilities", ("done",), wanted)
         self._heard(answer, wanted)
         return self.agreed
+
+    def take_back(self, wanted: Registration) -> None:
+        """It was refused, to this instance or to another one of its process: this one can do what all have agreed on."""
+        if self.wanted is wanted:
+            self.wanted = self.registration
 
     def _heard(self, answer: Notice, said: Registration) -> None:
         """What the registrar makes of what was said, as far as others are concerned."""

@@ -97,6 +97,21 @@ async def test_a_capability_that_is_refused_is_taken_back() -> None:
         assert (await beat_of(bus, agent))["declares"] != before
 
 
+async def test_what_is_refused_is_taken_back_by_all_instances_of_this_process() -> None:
+    """One that went on saying in its beats that it can do more would keep its likes from agreeing on anything."""
+    agent = agent_with(work)
+    async with TestReach(agent, agent) as bus:
+        assert len(agent.instances) == 2
+        await bus.reach.backend.set_meta("meta", "require_token", b"1")
+        await bus.settle()
+        with pytest.raises(RegistrationRefused):
+            await agent.add_capability("more", more)
+        assert all(run.membership.wanted is run.membership.registration for run in agent.instances)
+        with pytest.raises(RegistrationRefused):
+            await agent.remove_capability("work")
+        assert all(run.membership.wanted is run.membership.registration for run in agent.instances)
+
+
 async def test_replicas_learn_one_by_one_and_it_is_offered_when_all_of_them_can() -> None:
     one, two, three = (agent_with(work) for _ in range(3))
     async with TestReach(one, two, three) as bus:
