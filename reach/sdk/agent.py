@@ -1,20 +1,17 @@
 """An agent: handlers, what is declared of them, and the process that runs them."""
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, Unpack
 
 from reach import ids, settings
 from reach.envelope.problems import sentence_of
 from reach.envelope.registration import Capability, Registration, problems_of
 from reach.errors import ConfigError
-from reach.log import event_log
 from reach.sdk import changing
-from reach.sdk.agent_metrics import metrics_served
 from reach.sdk.blocking import run_until_told
 from reach.sdk.client import sender_ids
-from reach.sdk.declaration import registration_of, served
+from reach.sdk.declaration import registration_of
 from reach.sdk.declared import (
     check_function,
     check_many,
@@ -29,18 +26,16 @@ from reach.sdk.declared import (
 from reach.sdk.durations import Duration, maybe_ms, to_ms
 from reach.sdk.embedded import place_of
 from reach.sdk.handlers import Function, Handlers, read_handler
-from reach.sdk.nobody import complaining, sentence
 from reach.sdk.observed import Observations, Observed
+from reach.sdk.offered import Offered, check_offered, handler_of
 from reach.sdk.places import Place
 from reach.sdk.readiness import ReadyCheck
-from reach.sdk.runtime import AgentRun, until_refused_or
-from reach.sdk.stopping import Stop
+from reach.sdk.runtime import AgentRun
+from reach.sdk.serving import serve
 from reach.sdk.validating import need_validator
 
 F = TypeVar("F", bound=Callable[..., Any])
 R = TypeVar("R", bound=Callable[[], Any])
-
-log = event_log("reach.agent")
 
 GRACE_S = 10.0
 #: How long `run` waits for other instances of its agent that declare something else, as in a deployment.
@@ -143,18 +138,7 @@ class Agent:
 
     # ------------------------------------------------------------ handlers
 
-    def capability(
-        self,
-        name: str,
-        *,
-        schema: str | None = None,
-        type: str = "request",
-        description: str = "",
-        examples: Iterable[Any] = (),
-        max_process: Duration | None = None,
-        output_schema: str | None = None,
-        cost: float | None = None,
-    ) -> Callable[[F], F]:
+    def capability(self, name: str, **offered: Unpack[Offered]) -> Callable[[F], F]:
         """Decorate the handler of a capability: `async def refund(body: RefundRequest, ctx: Context) -> RefundResult`.
 
         The body is read as its annotation says: Struct, dataclass, TypedDict, pydantic model, dict, anything that JSON is. A plain `def`
@@ -162,34 +146,17 @@ class Agent:
 
         Args:
             name: The capability.
-            schema: The schema that it takes; two schemas of one capability are two handlers side by side. Where the body is a Struct,
-                dataclass, TypedDict or pydantic model, its JSON Schema is stored by this name, and must stay compatible (docs/schemas.md).
-            type: The message type.
-            description: For people and for ranking; the docstring's first line where absent.
-            examples: Of what can be asked.
-            max_process: As the agent's, for this capability.
-            cost: The same.
-            output_schema: The name of what it returns; told to those who ask, nobody validates it.
+            offered: schema, type, description, examples, max_process, output_schema, cost: see `Offered`.
 
         Raises:
             TypeError: The function cannot be a handler.
             ValueError: A name breaks the grammar, or there is a handler for the same.
         """
         check_named("agent.capability", name)
+        check_offered(offered)
 
         def add(function: F) -> F:
-            made = read_handler(
-                function,
-                type=type,
-                capability=name,
-                schema=schema,
-                description=description,
-                examples=examples,
-                max_process_ms=maybe_ms(max_process, "max_process"),
-                output_schema=output_schema,
-                cost=cost,
-            )
-            self._handlers.add(made)
+            self._handlers.add(handler_of(name, function, offered))
             return function
 
         return add
@@ -216,19 +183,7 @@ class Agent:
         self._ready = function
         return function
 
-    async def add_capability(
-        self,
-        name: str,
-        function: Function,
-        *,
-        schema: str | None = None,
-        type: str = "request",
-        description: str = "",
-        examples: Iterable[Any] = (),
-        max_process: Duration | None = None,
-        output_schema: str | None = None,
-        cost: float | None = None,
-    ) -> bool:
+    async def add_capability(self, name: str, function: Function, **offered: Unpack[Offered]) -> bool:
         """`capability` for an agent that runs.
 
         True: it is offered, and every router knows it. False: other instances of this agent_id are alive and cannot do it; it is
@@ -238,17 +193,7 @@ class Agent:
             RegistrationRefused: The env does not let this agent offer it.
             TypeError, ValueError: As `capability`.
         """
-        handler = read_handler(
-            function,
-            type=type,
-            capability=name,
-            schema=schema,
-            description=description,
-            examples=examples,
-            max_process_ms=maybe_ms(max_process, "max_process"),
-            output_schema=output_schema,
-            cost=cost,
-        )
+        handler = handler_of(name, function, offered)
         return await changing.add(self._handlers, handler, self._runs, self._registration)
 
     async def remove_capability(self, name: str, *, schema: str | None = None) -> None:
@@ -266,10 +211,12 @@ class Agent:
         """Say how this agent is, for routing: tokens left in its context, busy or not. None leaves it as it was.
 
         Raises:
-            TypeError: `context_left` is no int.
+            TypeError: `context_left` is no int, or `busy` no bool.
             ValueError: It is below 0, or 2**63 or more.
         """
         check_tokens(context_left)
+        if not isinstance(busy, bool | None):
+            raise TypeError(f"busy is {busy!r}: True or False is wanted, or None")
         for run in self._runs:
             if context_left is not None:
                 run.condition.context_left = context_left
@@ -278,6 +225,11 @@ class Agent:
             run.changed()
 
     # ------------------------------------------------------------ running
+
+    @property
+    def has_handlers(self) -> bool:
+        """Whether it can do anything."""
+        return any(True for _ in self._handlers)
 
     @property
     def instances(self) -> tuple[AgentRun, ...]:
@@ -301,7 +253,11 @@ class Agent:
             RuntimeError: An event loop runs here already.
             SystemExit: What `serve` raises, as one line.
         """
-        run_until_told(self.template, lambda: self._serve(url, env, grace, CONFLICT_WAIT_MS, metrics_port))
+        grace_ms = to_ms(grace, "grace", least=0)
+        run_until_told(
+            self.template,
+            lambda: serve(self, url, env, grace_ms=grace_ms, wait_ms=CONFLICT_WAIT_MS, metrics_port=metrics_port),
+        )
 
     async def serve(
         self,
@@ -326,23 +282,7 @@ class Agent:
             ConfigError: url or env cannot be used, or there is no handler.
             BackendError: Redis refuses the credentials. A Redis that cannot be reached is waited for.
         """
-        await self._serve(url, env, grace, 0, metrics_port)
-
-    async def _serve(self, url: str | None, env: str | None, grace: Duration, wait_ms: int, port: int | None) -> None:
-        told, stop = settings.of_this_process({"redis-url": url, "env": env, "metrics-port": port}), Stop()
-        with stop.signals():
-            if not any(True for _ in self._handlers):
-                text = f"agent {self.template!r} has no handler: decorate one with @agent.capability(...) or @agent.on(...)"
-                raise ConfigError(text)
-            run = await self._start(place_of(url, env), stop, wait_ms, told)
-            if run is None:
-                return
-            log.info("serving", extra=served(run.registration, told))
-            try:
-                async with metrics_served(run, told.health_host, told.metrics_port):
-                    await until_refused_or(run, stop.event)
-            finally:
-                await run.stop(to_ms(grace, "grace", least=0))
+        await serve(self, url, env, grace_ms=to_ms(grace, "grace", least=0), metrics_port=metrics_port)
 
     @asynccontextmanager
     async def running(
@@ -386,17 +326,3 @@ class Agent:
 
     def _registration(self, own: Registration) -> Registration:
         return registration_of(own, self._declared, self._handlers.offered, self.description)
-
-    async def _start(self, place: Place, stop: Stop, wait_ms: int, told: settings.Settings) -> AgentRun | None:
-        """Start; None when `stop` came first: a Redis that never comes must not hold up a shutdown."""
-        run = self.new_run(place)
-        try:
-            async with asyncio.timeout(None) as scope:
-                with stop.interrupting(scope):
-                    async with complaining(
-                        run.backend, place.clock, lambda: log.warning(sentence(told.redis_url, told.env))
-                    ):
-                        await run.start(wait_ms)
-        except TimeoutError:
-            return None
-        return run

@@ -37,6 +37,10 @@ def named(name: Any) -> object:
     [
         (lambda: agent(groups="billing"), r"groups is 'billing': a sequence is wanted, such as \('billing',\)"),
         (lambda: agent(groups=(3,)), "one of groups is 3: a str is wanted"),
+        (lambda: agent().report(context_left="8000"), "context_left is '8000': an int is wanted"),  # type: ignore[arg-type]
+        (lambda: agent().report(context_left=True), "context_left is True: an int is wanted"),
+        (lambda: agent().report(busy="yes"), "busy is 'yes': True or False is wanted"),  # type: ignore[arg-type]
+        (lambda: agent().capability("a", shema="a.v1"), "a capability takes no 'shema': schema, type, description"),  # type: ignore[call-arg]
         (lambda: agent(groups=3), "groups is 3"),
         (lambda: agent(groups={"a": 1}), "groups is"),
         (lambda: agent(capabilities="refund"), "capabilities is 'refund': a sequence is wanted"),
@@ -69,6 +73,14 @@ def named(name: Any) -> object:
 def test_what_is_declared_wrongly_is_a_type_error(wrong: Wrong, says: str) -> None:
     with pytest.raises(TypeError, match=says):
         wrong()
+
+
+@pytest.mark.parametrize("tokens", [-1, 1 << 63])
+def test_tokens_that_no_beat_can_tell_are_refused(tokens: int) -> None:
+    with pytest.raises(ValueError, match=f"context_left is {tokens}: tokens from 0 are wanted"):
+        agent().report(context_left=tokens)
+    agent().report(context_left=(1 << 63) - 1)
+    agent().report(context_left=0, busy=True)
 
 
 def test_retry_takes_a_moment_or_a_message_or_both() -> None:
