@@ -142,6 +142,13 @@ TABLE: tuple[Code, ...] = (
         502,
         "The handler raised, or answered junk; `failed`, and not tried again, where its result cannot be written or is too large.",
     ),
+    Code(
+        "handler.unfit",
+        _R,
+        "yes",
+        502,
+        "What the handler returned does not fit the JSON Schema that it names, where its agent validates; details.problems says where.",
+    ),
     Code("handler.retry", _R, "yes", 502, "The handler asked to be tried again."),
     Code("agent.lost", _R, "yes", 502, "The agent that had it stopped renewing, or was removed."),
     Code("probe.failed", _R, "yes", 502, "The agent behind the adapter did not answer its probe."),

@@ -64,7 +64,7 @@ class Agent:
         endpoint: Where else it can be reached, for people.
         token: Where the env demands one.
         validate: Whether bodies are judged by the JSON Schema that their handler names, before it is called: what does not fit ends
-            `payload.invalid` with every place. Needs the extra `schemas`.
+            `payload.invalid` with every place; and what it returns by its `output_schema`: `handler.unfit`. Needs the extra `schemas`.
 
     Raises:
         ConfigError: All that cannot be used, at once.

@@ -136,7 +136,7 @@ def succeeded(
     What does not fit what the handler says that it returns, such as a half answer with an empty city, is no success that anybody should
     be sure of: confidence 0, and `details["unfit"]` says why. `cost`: what is declared, for a handler that says none.
     """
-    result = value if isinstance(value, Result) else Result(value)
+    result = result_of(value)
     try:
         output = encode_body(result.value)
     except BodyError as error:
@@ -156,6 +156,21 @@ def succeeded(
         details=_told(unfit, result.tokens),
         cost=cost if result.cost is None else result.cost,
     )
+
+
+def result_of(value: object) -> Result[Any]:
+    """What a handler returned, with what it says beside the value."""
+    return value if isinstance(value, Result) else Result(value)
+
+
+def unfit(result: Result[Any], message: str, details: dict[str, Any], *, host: str, cost: float | None) -> Answer:
+    """What it returned does not fit the JSON Schema that it names: `handler.unfit`, tried again as other junk is.
+
+    `cost`: what is declared, for a handler that says none.
+    """
+    used = {**details, **(_told(None, result.tokens) or {})}
+    spent = cost if result.cost is None else result.cost
+    return retryable("handler.unfit", f"the handler's result: {message}", used, host=host, cost=spent)
 
 
 def _told(unfit: str | None, tokens: int | None) -> dict[str, object] | None:

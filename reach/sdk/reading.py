@@ -1,4 +1,4 @@
-"""From an envelope to the handler that it is for, and the body as that wants it."""
+"""From an envelope to the handler that it is for, and the body as that wants it; and whether what comes back is what it says."""
 
 from typing import Any, NamedTuple
 
@@ -6,8 +6,9 @@ from reach.backend.steps import Answer
 from reach.envelope.message import Envelope
 from reach.errors import BackendError, ConfigError, EnvelopeError
 from reach.log import PacedLog
+from reach.sdk.bodies import BodyError, encode_body
 from reach.sdk.handlers import Handler, Handlers
-from reach.sdk.outcome import failed, retryable
+from reach.sdk.outcome import failed, result_of, retryable, unfit
 from reach.sdk.schema_book import SchemaBook
 from reach.sdk.stand_ins import StandIns
 from reach.sdk.validating import BodyCheck
@@ -53,6 +54,31 @@ class Reading:
             return failed(error.code, error.message, error.details, host=host)
         except (ConfigError, BackendError) as error:  # no extra here, or no Redis just now: another one, or later
             return retryable("handler.error", f"what it is for: {error.message}", {"code": error.code}, host=host)
+
+    async def judged(self, handler: Handler, value: object, cost: float | None) -> Answer | None:
+        """Where the agent validates: the answer in place of a result that does not fit the schema which it names; None: it fits.
+
+        The work is done: what can be judged by nothing just now (not stored, unusable, no Redis) goes out as it is, and the log says so.
+        `cost`: what is declared, for a handler that says none.
+        """
+        result = result_of(value)
+        schema = result.schema or handler.output_schema
+        if not self._handlers.validates or schema is None:
+            return None
+        try:
+            if await self._check.check(schema, bytes(encode_body(result.value)), must=False):
+                return None
+            problem = "no such schema is stored"
+        except BodyError:
+            return None  # that it cannot be written is told where it is
+        except EnvelopeError as error:
+            if error.code == "payload.invalid":
+                return unfit(result, error.message, error.details, host=self._host, cost=cost)
+            problem = error.message
+        except (ConfigError, BackendError) as error:
+            problem = error.message
+        self._log.warning("result not validated", of=schema, schema=schema, error=problem)
+        return None
 
     async def _standing_in(self, envelope: Envelope) -> Handler | None:
         """The handler of what this agent stands in with, for a message that names none of its own."""

@@ -256,7 +256,9 @@ class Runs:
                     exc_info=problem,
                 )
             return raised(problem, host=host, now_ms=self._clock.wall_ms())
-        return succeeded(value, host=host, kind=handler.output_kind, cost=handler.cost_of(envelope, self._declared)), -1
+        cost = handler.cost_of(envelope, self._declared)
+        unfit = await self._reading.judged(handler, value, cost)
+        return unfit or succeeded(value, host=host, kind=handler.output_kind, cost=cost), -1
 
     async def _called(
         self, run: Run, handler: Handler, body: Any, envelope: Envelope

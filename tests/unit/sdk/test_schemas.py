@@ -9,7 +9,7 @@ import msgspec
 import pydantic
 import pytest
 
-from reach import Agent, Context, RegistrationRefused
+from reach import Agent, Context, RegistrationRefused, Result
 from reach.envelope.registration import Registration
 from reach.sdk import declaration, deriving
 from reach.sdk.deriving import declared_schema
@@ -238,6 +238,71 @@ async def test_an_agent_that_validates_refuses_before_its_handler_runs() -> None
         assert (receipt.status, receipt.code, receipt.attempts) == ("failed", "payload.invalid", 1)
         assert [problem["at"] for problem in receipt.details["problems"]] == ["", "/days"]
         assert (await bus.request("capability:weather", {"city": "Oslo"}, schema=V1)).ok
+
+
+ANSWER = "weather.answer.v1"
+
+
+def answering(*answers: Any, **options: Any) -> tuple[Agent, list[Any]]:
+    """Returns one after the other."""
+    agent, left = Agent("a", **options), list(answers)
+
+    @agent.capability("weather", output_schema=ANSWER)
+    async def told(body: Any) -> Any:
+        return left.pop(0)
+
+    return agent, left
+
+
+async def test_an_agent_that_validates_hands_out_no_result_that_does_not_fit() -> None:
+    agent, left = answering(Result({"days": "x"}, cost=2.0, tokens=7), {"city": "Oslo"}, validate=True)
+    async with TestReach(agent) as bus:
+        await bus.reach.schemas.set(ANSWER, msgspec.json.schema(Query))
+        receipt = await bus.request("capability:weather", max_attempts=1)
+        assert (receipt.status, receipt.code, receipt.cost) == ("retryable", "handler.unfit", 2.0)
+        assert [problem["at"] for problem in receipt.details["problems"]] == ["", "/days"]
+        assert receipt.details["tokens"] == 7
+        assert "the handler's result: it does not fit weather.answer.v1: " in (receipt.error_message or "")
+        assert (await bus.request("capability:weather")).output == {"city": "Oslo"}
+        assert left == []
+
+
+async def test_a_result_that_does_not_fit_is_tried_again_as_other_junk_is() -> None:
+    agent, _ = answering({}, {"city": "Oslo"}, validate=True)
+    async with TestReach(agent) as bus:
+        await bus.reach.schemas.set(ANSWER, msgspec.json.schema(Query))
+        handle = await bus.send("capability:weather")
+        await bus.advance(5)
+        receipt = await handle.receipt(1)
+        assert (receipt.output, receipt.attempts) == ({"city": "Oslo"}, 2)
+
+
+async def test_a_result_is_judged_by_the_schema_that_it_names_itself() -> None:
+    agent, _ = answering(Result({}, schema="other.v1"), validate=True)
+    async with TestReach(agent) as bus:
+        await bus.reach.schemas.set("other.v1", {"required": ["all"]})
+        receipt = await bus.request("capability:weather", max_attempts=1)
+        assert (receipt.code, receipt.details["schema"]) == ("handler.unfit", "other.v1")
+
+
+async def test_an_agent_that_does_not_validate_hands_out_any_result() -> None:
+    agent, _ = answering({})
+    async with TestReach(agent) as bus:
+        await bus.reach.schemas.set(ANSWER, msgspec.json.schema(Query))
+        assert (await bus.request("capability:weather")).output == {}
+
+
+async def test_a_result_that_nothing_can_judge_goes_out_and_the_log_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    agent, _ = answering({"city": 1}, {"city": 2}, object(), validate=True)
+    async with TestReach(agent) as bus:
+        assert (await bus.request("capability:weather")).output == {"city": 1}  # not stored
+        bus.backend_of(agent).fail("read_schemas")
+        await bus.advance(60)
+        assert (await bus.request("capability:weather")).output == {"city": 2}
+        assert (await bus.request("capability:weather")).code == "handler.error"  # no JSON at all: told as ever
+    told = [record.getMessage() for record in caplog.records if "result not validated" in record.getMessage()]
+    assert "no such schema is stored" in told[0]
+    assert len(told) == 2
 
 
 async def test_a_schema_that_is_missing_is_told_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
