@@ -122,7 +122,7 @@ class DeadLetters:
 
         Args:
             letter: As `list` or `find` gave it.
-            target: Another pattern; scope one.
+            target: Another pattern, or a bare name; scope one.
 
         Raises:
             EnvelopeError: The letter holds no envelope that could be sent, the target is no pattern, or the rules keep its source from
@@ -138,7 +138,8 @@ class DeadLetters:
         if target is None and opens:
             new = msgspec.structs.replace(new, round=letter.said.round + 1)
         else:
-            new = self._as_its_own(new, letter, target or _own_pattern(letter, old))
+            other = await self._permission.pattern_of(target) if target is not None else _own_pattern(letter, old)
+            new = self._as_its_own(new, letter, other)
         check_fields(new)
         await self._permission.check(new)
         # What a router refuses is no letter any more: it must not become larger than one that was taken.

@@ -191,7 +191,7 @@ async def test_of_one_piece_of_work_the_letter_of_the_last_round_alone_is_requeu
         await call(place, "request", "breaks", "5", "--max-attempts", "1", "--key", "K")
     letters = json.loads((await call(place, "dead", "ls", "-o", "json")).stdout)
     assert len({letter["msg_id"] for letter in letters}) == 1 < len(letters)
-    done = await call(place, "dead", "requeue", letters[0]["msg_id"], "--to", "capability:echo")
+    done = await call(place, "dead", "requeue", letters[0]["msg_id"], "--to", "echo")
     ((entry_id, _, _),) = [line.split() for line in done.stdout.decode().splitlines()]
     assert entry_id == letters[-1]["id"]
     assert f"{len(letters) - 1} letters of earlier rounds" in done.stderr.decode()

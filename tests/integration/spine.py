@@ -16,6 +16,7 @@ from reach.tracing.time_base import TimeBase
 from tests.contract.places import ENV, KEYS, Place
 
 T = TypeVar("T")
+Connect = Callable[[], Awaitable[Backend]]
 
 BOX = "box.1"
 WORKER = "w1"

@@ -1,19 +1,18 @@
 """From Redis into a store: nothing twice, nothing silently lost, whoever is away."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from reach.backend import open_backend
 from reach.backend.port import Backend
-from reach.backend.private_server import PrivateServer
 from reach.errors import ConfigError
 from reach.events.archiver import GROUP, Archiver
 from reach.events.opening import open_store
 from reach.events.sqlite import SqliteStore
 from reach.events.store import Event, Query, StoreUnavailable
+from tests.integration.spine import Connect
 
 pytestmark = pytest.mark.leaves_work(why="the archivers' group stays, as in life")
 
@@ -30,29 +29,6 @@ class Lame(SqliteStore):
         if self.half:
             raise StoreUnavailable("half away")
         return kept
-
-
-Connect = Callable[[], Awaitable[Backend]]
-
-
-@pytest.fixture
-async def connect(server: PrivateServer) -> AsyncIterator[Connect]:
-    """Opens backends; the bounds of `meta` are read then."""
-    made: list[Backend] = []
-
-    async def connected() -> Backend:
-        made.append(open_backend(server.url))
-        await made[-1].open()
-        return made[-1]
-
-    yield connected
-    for each in made:
-        await each.close()
-
-
-@pytest.fixture
-async def backend(connect: Connect) -> Backend:
-    return await connect()
 
 
 @pytest.fixture

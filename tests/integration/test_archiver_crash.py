@@ -14,9 +14,10 @@ from reach.backend.private_server import PrivateServer
 from reach.events.archiver import GROUP, MAX_ODD_US, Archiver
 from reach.events.opening import open_store
 from reach.events.store import Event, Query
-from tests.integration.test_archiver import Connect, Lame, backend, connect, drain, kept, store, write
+from tests.integration.spine import Connect
+from tests.integration.test_archiver import Lame, drain, kept, store, write
 
-__all__ = ["backend", "connect", "store"]
+__all__ = ["store"]
 pytestmark = pytest.mark.leaves_work(why="the archivers' group stays, as in life")
 
 KILLED = """

@@ -1,44 +1,22 @@
 """From Redis to a collector: whoever is away, each span arrives, and what was lost before is told."""
 
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 import pytest
 
-from reach.backend import open_backend
 from reach.backend.port import Backend
-from reach.backend.private_server import PrivateServer
 from reach.errors import BackendUnavailable, ConfigError
 from reach.events.span_service import SpanService
 from reach.tracing.exporting import Outlet, open_outlet
 from reach.tracing.record import HopRecord, Point
 from reach.tracing.sampling import Sampling
 from tests.collector import Collector
+from tests.integration.spine import Connect
 
 pytestmark = pytest.mark.leaves_work(why="the group of the spans stays, as in life")
-Connect = Callable[[], Awaitable[Backend]]
-
-
-@pytest.fixture
-async def connect(server: PrivateServer) -> AsyncIterator[Connect]:
-    """Opens backends; the bounds of `meta` are read then."""
-    made: list[Backend] = []
-
-    async def connected() -> Backend:
-        made.append(open_backend(server.url))
-        await made[-1].open()
-        return made[-1]
-
-    yield connected
-    for each in made:
-        await each.close()
-
-
-@pytest.fixture
-async def backend(connect: Connect) -> Backend:
-    return await connect()
 
 
 @pytest.fixture

@@ -40,7 +40,7 @@ def named(name: Any) -> object:
         (lambda: agent().report(context_left="8000"), "context_left is '8000': an int is wanted"),  # type: ignore[arg-type]
         (lambda: agent().report(context_left=True), "context_left is True: an int is wanted"),
         (lambda: agent().report(busy="yes"), "busy is 'yes': True or False is wanted"),  # type: ignore[arg-type]
-        (lambda: agent().capability("a", shema="a.v1"), "a capability takes no 'shema': schema, type, description"),  # type: ignore[call-arg]
+        (lambda: agent().capability("a", scheme="a.v1"), "a capability takes no 'scheme': schema, type, description"),  # type: ignore[call-arg]
         (lambda: agent(groups=3), "groups is 3"),
         (lambda: agent(groups={"a": 1}), "groups is"),
         (lambda: agent(capabilities="refund"), "capabilities is 'refund': a sequence is wanted"),
