@@ -8,9 +8,11 @@ import pytest
 
 from reach.envelope.records import encode_policy
 from reach.envelope.registration import RoutePolicy
+from reach.routing.agents import Agent
 from reach.routing.decide import Chooser, decide
+from reach.routing.filters import View
 from reach.routing.index import CapabilityIndex
-from reach.routing.strategies import Memory
+from reach.routing.strategies import STRATEGIES, Memory
 from tests.unit.routing.seen import NOW, add, message
 
 COUNT = 1_000
@@ -107,3 +109,74 @@ def test_a_message_that_needs_a_tier_goes_there_whatever_the_strategy() -> None:
     assert town.send(50, tier="large") == {"large": 100.0}
     town.close("large")
     assert set(town.send(50, tier="large")) == {"small", "untiered"}, "a preference: nobody is refused for it"
+
+
+# ---------------------------------------------------------------- the strategy alone
+def tiers(*declared: str | int | None) -> list[Agent]:
+    index = CapabilityIndex()
+    for at, tier in enumerate(declared):
+        add(index, f"a{at}", "work", tier=tier)
+    return list(index.agents.values())
+
+
+def tier_view(weights: dict[str, float], *names: str | int) -> View:
+    return View(now_ms=NOW, alive_since_ms=NOW - 15_000, policy=RoutePolicy(tiers=names, weights=weights))
+
+
+def test_tiers_have_their_exact_shares() -> None:
+    candidates = tiers("small", "small", "large", 3)
+    seen, memory, rng = tier_view({"small": 7, "large": 2.5, "3": 0.5}, "small", "large", 3), Memory(), Random(1)
+    drawn = Counter(
+        str(STRATEGIES["tiered"](candidates, message(), seen, memory, rng).chosen[0].declared.tier)
+        for _ in range(10_000)
+    )
+    assert {tier: round(count / 100, 1) for tier, count in drawn.items()} == {"small": 70.0, "large": 25.0, "3": 5.0}
+
+
+def test_a_message_that_needs_a_tier_goes_there() -> None:
+    candidates, seen, memory = tiers("small", "large"), tier_view({}, "small", "large"), Memory()
+    chosen = [
+        STRATEGIES["tiered"](candidates, message(tier="large"), seen, memory, Random(1)).chosen[0] for _ in range(5)
+    ]
+    assert {agent.declared.tier for agent in chosen} == {"large"}
+
+
+def test_a_tier_that_the_policy_does_not_name_is_found_all_the_same() -> None:
+    candidates, seen, memory = tiers("small", "gpu"), tier_view({}, "small", "big"), Memory()
+    chosen = [
+        STRATEGIES["tiered"](candidates, message(tier="gpu"), seen, memory, Random(1)).chosen[0] for _ in range(5)
+    ]
+    assert {agent.declared.tier for agent in chosen} == {"gpu"}
+
+
+def test_where_nobody_of_the_tier_fits_the_next_one_stands_in() -> None:
+    seen, memory = tier_view({}, "small", "medium", "large"), Memory()
+    for there, wanted, found in (("large", "small", "large"), ("small", "large", "small"), (None, "small", "None")):
+        chosen = STRATEGIES["tiered"](tiers(there), message(tier=wanted), seen, memory, Random(1)).chosen
+        assert str(chosen[0].declared.tier) == found
+
+
+def test_without_a_list_the_tiers_that_are_there_take_turns() -> None:
+    candidates, memory = tiers("x", "y"), Memory()
+    drawn = [
+        STRATEGIES["tiered"](candidates, message(), tier_view({}), memory, Random(1)).chosen[0].declared.tier
+        for _ in range(4)
+    ]
+    assert drawn == ["x", "y", "x", "y"]
+
+
+def test_without_a_list_each_tier_has_its_weight_and_who_is_of_none_is_one_of_its_own() -> None:
+    candidates, memory, rng = tiers("large", None, "small", "small"), Memory(), Random(1)
+    drawn = Counter(
+        STRATEGIES["tiered"](candidates, message(), tier_view({"large": 2}), memory, rng).chosen[0].declared.tier
+        for _ in range(400)
+    )
+    assert drawn == {"large": 200, "small": 100, None: 100}
+    chosen = STRATEGIES["tiered"](candidates, message(tier="gone"), tier_view({}), memory, rng).chosen
+    assert chosen[0].declared.tier == "large", "who is of none stands in last"
+
+
+def test_the_word_none_is_no_tier_that_anybody_is_of_by_saying_nothing() -> None:
+    candidates = tiers(None, "small")
+    chosen = STRATEGIES["tiered"](candidates, message(tier="None"), tier_view({}, "small"), Memory(), Random(1)).chosen
+    assert chosen[0].declared.tier == "small"
