@@ -7,14 +7,12 @@ import click
 import msgspec
 
 from reach.backend import open_backend
-from reach.backend.port import Backend
 from reach.cli import edge, recorded, searching
 from reach.envelope.rules import LAST_MOMENT_MS
+from reach.events.reading import Recorded, batches_from, batches_since, events_in
 
 #: the end of the year 9999, behind which there is no date
 LAST_US = LAST_MOMENT_MS * 1000
-PAGE = 100
-BLOCK_MS = 1_000
 
 
 class _Named(click.Group):
@@ -65,29 +63,25 @@ async def _print(url: str, env: str, name: str | None, *, follow: bool, form: st
         await backend.close()
 
 
-async def _records(backend: Backend, *, follow: bool) -> AsyncIterator[dict[str, Any]]:
-    cursors = dict.fromkeys(range(backend.partitions), "0-0")
-    while True:
-        came = False
-        for partition, cursor in cursors.items():
-            batches = await backend.read_events(
-                partition, cursor, BLOCK_MS if follow and len(cursors) == 1 else 1, PAGE
-            )
-            for entry_id, batch in batches:
-                cursors[partition] = entry_id
-                came = True
-                for record in _decoded(batch):
+async def _records(source: Recorded, *, follow: bool) -> AsyncIterator[dict[str, Any]]:
+    if follow:
+        async for batches in batches_from(source, 0):
+            for batch in batches:
+                for record in _decoded(*batch):
                     yield record
-        if not came and not follow:
-            return
+    else:
+        async for batch in batches_since(source):
+            for record in _decoded(*batch):
+                yield record
 
 
-def _decoded(batch: bytes) -> list[dict[str, Any]]:
-    try:
-        found = msgspec.json.decode(batch, type=list[dict[str, Any]])
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        edge.say("reach: a batch that cannot be read was left out")
-        return []
+def _decoded(partition: int, entry_id: str, batch: bytes) -> list[dict[str, Any]]:
+    def unread(number: int | None, why: str) -> None:  # noqa: ARG001 - which one it was helps nobody here
+        edge.say(f"reach: a {'batch' if number is None else 'record'} that cannot be read was left out")
+
+    found: list[dict[str, Any]] = [
+        msgspec.json.decode(event.body) for event in events_in(partition, entry_id, batch, unread)
+    ]
     return [record for record in found if _has_moment(record)]
 
 
