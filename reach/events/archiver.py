@@ -1,7 +1,8 @@
 """Moves hop records from Redis into a store, each at least once and each kept once; what was trimmed before is told as a gap."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import Protocol
 
 import msgspec
@@ -9,7 +10,7 @@ import msgspec
 from reach.backend.steps import Followed
 from reach.errors import BackendError, ConfigError
 from reach.events.reading import events_in
-from reach.events.store import DAY_US, LAST_US, Event, EventStore, StoreUnavailable
+from reach.events.store import DAY_US, LAST_US, Event, EventStore, StoreUnavailable, event_of
 from reach.log import PacedLog, event_log
 from reach.service import Report
 from reach.tracing.record import HopRecord
@@ -114,7 +115,8 @@ class Archiver:
         )
         self._missed[partition] += followed.missed  # kept here until it is written
         self.missed += followed.missed
-        events = [event for entry_id, batch in followed.batches for event in self._events(partition, entry_id, batch)]
+        # In a thread: the loop may serve a router beside it, which must not wait for thousands of records.
+        events = await asyncio.to_thread(lambda: [*self._events(partition, followed.batches)])
         if self._missed[partition]:
             events.append(await self._gap(partition))
         if events:
@@ -125,20 +127,20 @@ class Archiver:
         self._full |= len(followed.batches) >= MAX_BATCHES
         return len(events)
 
-    def _events(self, partition: int, entry_id: str, batch: bytes) -> Iterator[Event]:
-        """The records of a batch. What is none (junk, a later form) is told and left out, so that it cannot stop the rest."""
+    def _events(self, partition: int, batches: Iterable[tuple[str, bytes]]) -> Iterator[Event]:
+        """Their records. What is none (junk, a later form) is told and left out, so that it cannot stop the rest."""
+        for entry_id, batch in batches:
+            written_us = _moment_of(entry_id)
+            for event in events_in(partition, batch, partial(self._unread, partition, entry_id)):
+                if abs(event.at_us - written_us) > MAX_ODD_US:
+                    yield msgspec.structs.replace(event, at_us=written_us)
+                else:
+                    yield event
 
-        def unread(number: int | None, why: str) -> None:
-            self.unreadable += 1
-            what = {} if number is None else {"number": number}
-            self._log.warning("unreadable record", of=str(partition), entry=entry_id, error=why, **what)
-
-        written_us = _moment_of(entry_id)
-        for event in events_in(partition, entry_id, batch, unread):
-            if abs(event.at_us - written_us) > MAX_ODD_US:
-                yield msgspec.structs.replace(event, at_us=written_us)
-            else:
-                yield event
+    def _unread(self, partition: int, entry_id: str, number: int | None, why: str) -> None:
+        self.unreadable += 1
+        what = {} if number is None else {"number": number}
+        self._log.warning("unreadable record", of=str(partition), entry=entry_id, error=why, **what)
 
     async def _gap(self, partition: int) -> Event:
         at_us = await self._source.now_ms() * 1000
@@ -146,7 +148,9 @@ class Archiver:
         record = HopRecord(at_us=at_us, point="gap", msg_id="", leg=0, attempt=0, worker=self._reader, counts=counts)
         body = msgspec.json.encode(record)
         self._log.warning("records were gone before they were kept", of=str(partition), **counts)
-        return Event(f"{partition}/gap/{at_us}-{self._reader}", at_us, body, {"point": "gap", "worker": self._reader})
+        event = event_of(f"{partition}/gap-{at_us}-{self._reader}/000", body)
+        assert event is not None
+        return event
 
     async def close(self) -> None:
         """Keep what is left, as far as that goes in a few seconds, leave the group, close the store."""

@@ -261,13 +261,13 @@ class Collected:
                 self.names = self.names | {name for name in told if isinstance(name, str) and name}
         return self.found.take(own) > 0
 
-    def take_batch(self, partition: int, entry_id: str, batch: bytes) -> bool:
+    def take_batch(self, partition: int, batch: bytes) -> bool:
         """The same, of a batch; one in which no name stands is not read."""
         if b'"gap"' in batch:
-            self.gaps.take(_decoded(event) for event in events_in(partition, entry_id, batch) if _is_gap(event))
+            self.gaps.take(_decoded(event) for event in events_in(partition, batch) if _is_gap(event))
         if len(self.names) <= 8 and all(_PLAIN(name) and name.encode() not in batch for name in self.names):
             return False
-        return self.take([_decoded(event) for event in events_in(partition, entry_id, batch)])
+        return self.take([_decoded(event) for event in events_in(partition, batch)])
 
     def span(self) -> tuple[int, int]:
         """The time in which a gap may have hidden some of them, us."""

@@ -4,10 +4,8 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Protocol
 
-import msgspec
-
 from reach.backend.steps import Record, Snapshot
-from reach.events.store import Event, event_of
+from reach.events.store import Event, events_of
 
 PAGE = 100
 MAX_BATCHES = 100_000  # of one partition; more are never kept
@@ -32,8 +30,8 @@ class Recorded(Protocol):
     async def read_events(self, partition: int, cursor: str, block_ms: int, max_entries: int = 100) -> Batches: ...
 
 
-async def batches_since(source: Recorded, since_us: int = 0) -> AsyncIterator[tuple[int, str, bytes]]:
-    """All that is kept and may hold records since then: partition, entry, batch; those of one partition in order.
+async def batches_since(source: Recorded, since_us: int = 0) -> AsyncIterator[tuple[int, bytes]]:
+    """All that is kept and may hold records since then: partition, batch; those of one partition in order.
 
     Raises:
         BackendError: They cannot be read.
@@ -42,14 +40,14 @@ async def batches_since(source: Recorded, since_us: int = 0) -> AsyncIterator[tu
         cursor = _cursor(since_us)
         for _ in range(MAX_BATCHES // PAGE):
             page = await source.read_events(partition, cursor, 1, PAGE)
-            for entry_id, batch in page:
-                yield partition, entry_id, batch
+            for _, batch in page:
+                yield partition, batch
             if len(page) < PAGE:  # what is written meanwhile is for whoever follows
                 break
             cursor = page[-1][0]
 
 
-async def batches_from(source: Recorded, since_us: int) -> AsyncIterator[list[tuple[int, str, bytes]]]:
+async def batches_from(source: Recorded, since_us: int) -> AsyncIterator[list[tuple[int, bytes]]]:
     """As they come, for ever: each time those that have come since, which may be none.
 
     Raises:
@@ -57,12 +55,12 @@ async def batches_from(source: Recorded, since_us: int) -> AsyncIterator[list[tu
     """
     cursors = dict.fromkeys(range(source.partitions), _cursor(since_us))
     while True:
-        found: list[tuple[int, str, bytes]] = []
+        found: list[tuple[int, bytes]] = []
         for partition, cursor in cursors.items():
             page = await source.read_events(partition, cursor, 1, PAGE)
             if page:
                 cursors[partition] = page[-1][0]
-            found += [(partition, entry_id, batch) for entry_id, batch in page]
+            found += [(partition, batch) for _, batch in page]
         yield found
         if not found:
             await asyncio.sleep(POLL_S)
@@ -72,16 +70,15 @@ Unread = Callable[[int | None, str], None]
 """Hears of what is no record: its number in the batch, None = the whole batch is none; and why."""
 
 
-def events_in(partition: int, entry_id: str, batch: bytes, unread: Unread | None = None) -> Iterator[Event]:
+def events_in(partition: int, batch: bytes, unread: Unread | None = None) -> Iterator[Event]:
     """The records of a batch. What is none was written by nobody who knows what a record is, and is left out; `unread` hears of it."""
     try:
-        raws = msgspec.json.decode(batch, type=list[msgspec.Raw])
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        events = events_of(partition, batch)
+    except ValueError as error:
         if unread is not None:
             unread(None, str(error)[:200])
         return
-    for number, raw in enumerate(raws):
-        event = event_of(f"{partition}/{entry_id}/{number}", bytes(raw))
+    for number, event in enumerate(events):
         if event is not None:
             yield event
         elif unread is not None:

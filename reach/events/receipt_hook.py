@@ -11,6 +11,7 @@ import msgspec
 from reach.clock import Clock, SystemClock
 from reach.errors import BackendError, ConfigError
 from reach.events.archiver import EventSource
+from reach.events.store import batch_name
 from reach.log import PacedLog, event_log
 from reach.service import Report
 
@@ -127,7 +128,7 @@ class ReceiptHook:
                 self.missed += followed.missed
                 self._log.warning("records were gone before they were posted", of=partition, batches=followed.missed)
             for entry_id, batch in followed.batches:
-                posts = list(posts_of(partition, entry_id, batch))
+                posts = list(posts_of(partition, batch))
                 await asyncio.gather(*map(self._deliver, posts))
                 await self._source.finish_events(partition, GROUP, [entry_id])
                 posted += len(posts)
@@ -172,7 +173,7 @@ class ReceiptHook:
                 return
 
 
-def posts_of(partition: int, entry_id: str, batch: bytes) -> Iterator[Post]:
+def posts_of(partition: int, batch: bytes) -> Iterator[Post]:
     """The ends of legs in a batch. What is no batch, or no record, has none."""
     if b'"final":true' not in batch:
         return
@@ -180,6 +181,7 @@ def posts_of(partition: int, entry_id: str, batch: bytes) -> Iterator[Post]:
         raws = msgspec.json.decode(batch, type=list[msgspec.Raw])
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return
+    name = batch_name(partition, batch)
     for number, raw in enumerate(raws):
         try:
             told = _members(raw)
@@ -187,7 +189,7 @@ def posts_of(partition: int, entry_id: str, batch: bytes) -> Iterator[Post]:
             continue
         if bytes(told.get("final", b"")) == b"true":
             body: dict[str, Any] = {name: told[name] for name in _COPIED if name in told}
-            yield Post(f"{partition}/{entry_id}/{number}", msgspec.json.encode(body))
+            yield Post(f"{name}/{number:03d}", msgspec.json.encode(body))
 
 
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode

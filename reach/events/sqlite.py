@@ -3,7 +3,7 @@
 import asyncio
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -12,7 +12,7 @@ import msgspec
 
 from reach.errors import ConfigError
 from reach.events.days import Days, day_of
-from reach.events.store import FIELDS, Event, Query, StoreUnavailable
+from reach.events.store import DAY_US, FIELDS, Event, Query, StoreUnavailable
 from reach.log import event_log
 
 T = TypeVar("T")
@@ -25,10 +25,10 @@ INDEXED = ("msg_id", "correlation_id", "agent", "code")
 _COLUMNS = ("key", "at_us", *FIELDS, "body")
 _INSERT = f"INSERT OR IGNORE INTO events ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))})"  # noqa: S608 - names of ours only
 _TEXTS = ", ".join(f"{name} TEXT" for name in FIELDS)
-_TABLE = (
-    f"CREATE TABLE IF NOT EXISTS events "
-    f"(key TEXT PRIMARY KEY, at_us INTEGER NOT NULL, {_TEXTS}, body BLOB NOT NULL) WITHOUT ROWID"
-)
+_TABLE = f"CREATE TABLE IF NOT EXISTS events (key TEXT NOT NULL, at_us INTEGER NOT NULL, {_TEXTS}, body BLOB NOT NULL)"
+#: Which batches are there: one index entry for a hundred records is what it costs to keep each of them once.
+_BATCHES = "CREATE TABLE IF NOT EXISTS batches (name TEXT PRIMARY KEY) WITHOUT ROWID"
+_BATCH = "INSERT OR IGNORE INTO batches (name) VALUES (?)"
 _MAKE = (
     "PRAGMA journal_mode=WAL",
     "PRAGMA synchronous=NORMAL",  # a machine that loses power may lose the last records, never the file
@@ -37,6 +37,7 @@ _MAKE = (
     _TABLE,
     "CREATE INDEX IF NOT EXISTS by_time ON events (at_us)",
     *(f"CREATE INDEX IF NOT EXISTS by_{name} ON events ({name}, at_us) WHERE {name} IS NOT NULL" for name in INDEXED),
+    _BATCHES,  # the last: a table of another form has failed by then, and is left as it was
 )
 _SIDES = ("", "-wal", "-shm")
 #: A file that is none, is damaged, or has a table of another form: nothing will ever be written there again.
@@ -81,11 +82,11 @@ class SqliteStore:
         """Insert them, one transaction for each day; see EventStore."""
 
         def insert() -> int:
-            by_day: dict[str, list[tuple[Any, ...]]] = {}
+            by_day: dict[int, dict[str, list[Event]]] = {}
             for event in events:
-                values = (event.fields.get(name) for name in FIELDS)
-                by_day.setdefault(day_of(event.at_us), []).append((event.key, event.at_us, *values, event.body))
-            return sum(self._insert(day, rows) for day, rows in by_day.items())
+                of_day = by_day.setdefault(event.at_us // DAY_US, {})
+                of_day.setdefault(event.batch, []).append(event)
+            return sum(self._insert(day_of(day * DAY_US), batches) for day, batches in by_day.items())
 
         return await self._run(insert)
 
@@ -125,12 +126,13 @@ class SqliteStore:
 
         await self._run(shut)
 
-    def _insert(self, day: str, rows: Sequence[tuple[Any, ...]]) -> int:
+    def _insert(self, day: str, batches: Mapping[str, Sequence[Event]]) -> int:
         for last in (False, True):
             try:
                 database = self._writable(day)
                 with database:
-                    return database.executemany(_INSERT, rows).rowcount
+                    new = [name for name in batches if database.execute(_BATCH, (name,)).rowcount]
+                    return database.executemany(_INSERT, _rows(batches[name] for name in new)).rowcount if new else 0
             except sqlite3.DatabaseError as error:
                 if last or not _is_unusable(error):
                     self._shut(day)  # whatever it was (a full disk), the next attempt begins anew
@@ -196,6 +198,12 @@ class SqliteStore:
                     raise StoreUnavailable(f"event store {self._days.folder}: {error}") from error
 
         return await asyncio.to_thread(alone)
+
+
+def _rows(batches: Iterable[Sequence[Event]]) -> Iterator[tuple[Any, ...]]:
+    for batch in batches:
+        for event in {event.key: event for event in batch}.values():  # it may lie there twice
+            yield (event.key, event.at_us, *event.values, event.body)
 
 
 def _file_at(path: Path) -> tuple[int, int]:

@@ -1,7 +1,8 @@
 """What a store of events is, and what can be asked of it. A new one is a file here and a line in `opening`."""
 
-from collections.abc import Sequence
-from typing import Any, Protocol
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from typing import Annotated, Any, Protocol
 
 import msgspec
 
@@ -18,20 +19,30 @@ class StoreUnavailable(BackendUnavailable):
     default_code = "events.unavailable"
 
 
-class Event(msgspec.Struct, frozen=True):
+class Event(msgspec.Struct, frozen=True, gc=False):
     """One record as it was written.
 
     Attributes:
-        key: `<partition>/<entry id>/<number in its batch>`: the same record has the same key, however often it comes.
+        key: `<partition>/<hash of its batch>/<number in it>`: the same record has the same key, however often it comes.
         at_us: When it happened, by the clock of Redis; 0 where it does not say.
         body: The record, a JSON object.
-        fields: What can be asked for, of the same record: those of FIELDS that it has, as text.
+        values: What can be asked for, of the same record: a text for each of FIELDS, None where it has none.
     """
 
     key: str
     at_us: int
     body: bytes
-    fields: dict[str, str]
+    values: "tuple[str | None, ...]"
+
+    @property
+    def batch(self) -> str:
+        """Of its key what the records of one batch have in common."""
+        return self.key.rpartition("/")[0] or self.key
+
+    @property
+    def fields(self) -> dict[str, str]:
+        """Its values by their names, as far as it has them."""
+        return {name: value for name, value in zip(FIELDS, self.values, strict=True) if value is not None}
 
 
 #: by which events are found, beside their moment and their text
@@ -97,6 +108,8 @@ class EventStore(Protocol):
     async def write(self, events: Sequence[Event]) -> int:
         """Keep them, on disk when this returns; those that are there already (by key) stay once. How many were new.
 
+        A batch is kept whole: of one that is there already no record is new.
+
         Raises:
             StoreUnavailable: Not all are kept.
         """
@@ -121,26 +134,73 @@ class EventStore(Protocol):
 
 def event_of(key: str, body: bytes) -> Event | None:
     """The event of a record; None for bytes that are no JSON object: they were written by nobody who knows what a record is."""
+    told = _any_told(body)
+    return None if told is None else Event(key, told[0], body, told[1:])
+
+
+def events_of(partition: int, batch: bytes) -> list[Event | None]:
+    """The events of a batch in their order; None for what is none.
+
+    A batch that comes twice (its writer was never told that it lay there, or an archiver died) gives the same keys: they are made of
+    its bytes.
+
+    Raises:
+        ValueError: It is no batch.
+    """
+    found: Iterable[tuple[Any, ...] | None]
     try:
-        told = _told.decode(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return None
-    at_us = told.at_us
-    if type(at_us) is not int or not 0 <= at_us <= LAST_US:
-        at_us = 0
-    fields = {name: value for name in FIELDS if type(value := getattr(told, name)) is str and value}
-    return Event(key, at_us, body, fields)
+        bodies = _decode_bodies(batch)
+    except _JUNK as error:
+        raise ValueError(str(error)) from None
+    try:
+        found = map(msgspec.structs.astuple, _decode_alike(batch))
+    except _JUNK:  # somebody else wrote it: each record by itself
+        found = map(_any_told, bodies)
+    name = batch_name(partition, batch)
+    return [
+        None if told is None else Event(f"{name}/{number:03d}", told[0], bytes(body), told[1:])
+        for number, (body, told) in enumerate(zip(bodies, found, strict=True))
+    ]
+
+
+def batch_name(partition: int, batch: bytes) -> str:
+    """What the keys of its records begin with."""
+    return f"{partition}/{hashlib.sha256(batch).hexdigest()[:24]}"
 
 
 def fits(event: Event, query: Query) -> bool:
     """Whether an event is one of those that are looked for."""
     return (
         query.since_us <= event.at_us < query.until_us
-        and all(event.fields.get(name) in wanted for name, wanted in query.fields.items())
+        and all(event.values[_PLACES[name]] in wanted for name, wanted in query.fields.items())
         and (not query.text or query.text.lower() in event.body.decode("utf-8", "replace").lower())
     )
 
 
-_told: msgspec.json.Decoder[Any] = msgspec.json.Decoder(
-    msgspec.defstruct("_Told", [("at_us", Any, 0), *((name, Any, None) for name in FIELDS)])
-)
+#: What bytes are that are no JSON, or not of the form.
+_JUNK = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+_PLACES = {name: place for place, name in enumerate(FIELDS)}
+_decode_bodies = msgspec.json.Decoder(list[msgspec.Raw]).decode
+_Moment = Annotated[int, msgspec.Meta(ge=0, le=LAST_US)]
+_Text = Annotated[str, msgspec.Meta(min_length=1)]
+#: What reach writes: all at once, since there is much of it.
+_decode_alike: Callable[[bytes], list[Any]] = msgspec.json.Decoder(
+    list[  # type: ignore[misc]
+        msgspec.defstruct("_Alike", [("at_us", _Moment, 0), *((name, _Text | None, None) for name in FIELDS)], gc=False)
+    ]
+).decode
+#: What anybody may write.
+_decode_any: Callable[[bytes], Any] = msgspec.json.Decoder(
+    msgspec.defstruct("_Any", [("at_us", Any, 0), *((name, Any, None) for name in FIELDS)])
+).decode
+
+
+def _any_told(body: bytes | msgspec.Raw) -> tuple[Any, ...] | None:
+    """Its moment and its values."""
+    try:
+        at_us, *values = msgspec.structs.astuple(_decode_any(body))
+    except _JUNK:
+        return None
+    if type(at_us) is not int or not 0 <= at_us <= LAST_US:
+        at_us = 0
+    return at_us, *(value if type(value) is str and value else None for value in values)

@@ -77,8 +77,9 @@ class Exchange:
         self._pending: dict[str, list[Pending]] = {}
         self._tasks = Tasks()
         self._closed = False
-        services: list[Service] = [Keeper(self.mailbox), Reader(self.mailbox, backend), self.recorder]
+        services: list[Service] = [Keeper(self.mailbox), Reader(self.mailbox, backend)]
         self._services = Supervisor(services, clock=clock, rng=rng)
+        self._recording = Supervisor([self.recorder], clock=clock, rng=rng)
 
     def __len__(self) -> int:
         """How many messages are waited for."""
@@ -92,6 +93,7 @@ class Exchange:
         """
         await self.mailbox.make()
         self._services.start()
+        self._recording.start()
 
     async def close(self) -> None:
         """End what is still waited for, stop reading, write the last hop records. Cancels what is this client's alone. Twice is once."""
@@ -107,7 +109,10 @@ class Exchange:
         await self._tasks.close()
         await self.giving_up.close()
         await self._services.stop(drain_ms=0)
-        left = await self.recorder.close(RECORDS_LEFT_MS)
+        try:
+            left = await self.recorder.close(RECORDS_LEFT_MS)
+        finally:  # not before: its service may be in the middle of a batch
+            await self._recording.stop(drain_ms=0)
         if left:
             log.warning("hop records lost", extra={"count": left})
         try:

@@ -184,6 +184,11 @@ class Contents:
             self._told, self._privacy = told, privacy_of(told, self._env)
         self._at_ms = now_ms
 
+    @property
+    def rules(self) -> object:
+        """Another object where other rules hold."""
+        return self._privacy
+
     def judge(self, content: Content | None, at_us: int) -> tuple[msgspec.Raw, LeftOut | None]:
         """What a record carries of it. None: there was no room to wait in."""
         if content is None:

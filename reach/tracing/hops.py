@@ -6,11 +6,11 @@ Work never waits for its records: `add` puts one into a bounded buffer; the reco
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import Unpack
+from typing import NamedTuple, Unpack
 
 import msgspec
 
-from reach.errors import BackendError
+from reach.errors import BackendError, BackendUnavailable
 from reach.service import Report
 from reach.tracing.contents import Contents
 from reach.tracing.record import HopRecord, Point, Told, record_of, size_of, without_contents
@@ -27,6 +27,17 @@ MAX_HELD_BYTES = 16 << 20
 
 _Hop = tuple[int, int, Point, str, str | None, Told]
 """What waits to be written: partition, mark, point, msg_id, traceparent, and what else it says."""
+
+
+class _Batch(NamedTuple):
+    """What is written at once: the first records of the buffer that are of one partition, of so many that were looked at."""
+
+    partition: int
+    looked_at: int
+    records: int
+    data: bytes
+    rules: object  # by which contents were judged
+
 
 Sink = Callable[[int, bytes], Awaitable[None]]
 """Writes a batch (a JSON array of records) to a partition's events: `backend.record`."""
@@ -67,6 +78,7 @@ class HopRecorder:
         self._buffer: deque[_Hop] = deque()
         self._held_bytes = 0  # of envelopes and receipts that wait
         self._gap = 0  # dropped since the last record that was kept
+        self._unsure: _Batch | None = None  # it may have been written: nobody has said so
         self._full = asyncio.Event()
         self._flushing = asyncio.Lock()
         self._encode = msgspec.json.Encoder().encode
@@ -125,7 +137,10 @@ class HopRecorder:
         return {"written": await self.flush()}
 
     async def flush(self) -> int:
-        """Write all that is in the buffer now; how many records that was. Cancelled: what was not written stays."""
+        """Write all that is in the buffer now; how many records that was. Cancelled: what was not written stays.
+
+        A batch of which nobody has said whether it was written comes again byte for byte, so that it can be known as the same.
+        """
         async with self._flushing:
             return await self._flush()
 
@@ -138,13 +153,23 @@ class HopRecorder:
         left = len(self._buffer)
         while left > 0:
             self._full.clear()
-            head = [self._buffer[i] for i in range(min(left, BATCH_RECORDS, len(self._buffer)))]
-            partition = head[0][0]
-            batch = self._batch([hop for hop in head if hop[0] == partition])
-            await self._sink(partition, b"[%s]" % b",".join(batch))
-            self._take_out(head, partition, len(batch))
-            written += len(batch)
-            left -= len(batch)
+            batch = self._unsure
+            if (
+                batch is None or batch.rules is not self._rules
+            ):  # what may not be kept any more is worse than twice the same
+                batch = self._batch(min(left, BATCH_RECORDS, len(self._buffer)))
+            self._unsure = batch
+            try:
+                await self._sink(batch.partition, batch.data)
+            except BackendUnavailable:
+                raise
+            except BackendError:  # an answer: it was not written
+                self._unsure = None
+                raise
+            self._unsure = None
+            self._take_out(batch)
+            written += batch.records
+            left -= batch.records
         if self._gap and not self._buffer:
             self._mark_gap(0)
         return written
@@ -165,16 +190,23 @@ class HopRecorder:
         except BackendError:
             await asyncio.sleep(self._flush_ms / 1000)
 
-    def _batch(self, hops: list[_Hop]) -> list[bytes]:
-        """The first of these, as JSON, as far as one batch goes."""
+    @property
+    def _rules(self) -> object:
+        return self.contents.rules if self.contents is not None else None
+
+    def _batch(self, looked_at: int) -> _Batch:
+        """The first of so many records of the buffer, as JSON, as far as one batch goes."""
+        partition = self._buffer[0][0]
         batch: list[bytes] = []
         size = 0
-        for hop in hops:
+        for number in range(looked_at):
+            hop = self._buffer[number]
             if size >= BATCH_BYTES:
                 break
-            batch.append(self._encode(self._record(hop)))
-            size += len(batch[-1])
-        return batch
+            if hop[0] == partition:
+                batch.append(self._encode(self._record(hop)))
+                size += len(batch[-1])
+        return _Batch(partition, looked_at, len(batch), b"[%s]" % b",".join(batch), self._rules)
 
     def _record(self, hop: _Hop) -> HopRecord:
         _, mark, point, msg_id, traceparent, told = hop
@@ -190,11 +222,11 @@ class HopRecorder:
             contents=self.contents,
         )
 
-    def _take_out(self, head: list[_Hop], partition: int, written: int) -> None:
-        kept = []
-        for hop in head:
-            self._buffer.popleft()
-            if hop[0] == partition and written:
+    def _take_out(self, batch: _Batch) -> None:
+        kept, written = [], batch.records
+        for _ in range(batch.looked_at):
+            hop = self._buffer.popleft()
+            if hop[0] == batch.partition and written:
                 written -= 1
                 self._held_bytes -= size_of(hop[5])
             else:

@@ -68,8 +68,8 @@ class Observers:
         """Every batch that was ever written is kept, or counted in a gap."""
         with redis.Redis.from_url(url) as client:
             written = client.xinfo_stream(EVENTS)["entries-added"]
-        records = {key: document for key, document in self.server.documents.items() if "/gap/" not in key}
-        told = [json.loads(one["body"]) for key, one in self.server.documents.items() if "/gap/" in key]
+        records = {key: document for key, document in self.server.documents.items() if "/gap-" not in key}
+        told = [json.loads(one["body"]) for key, one in self.server.documents.items() if "/gap-" in key]
         self.gaps = sum(one["counts"]["batches"] for one in told)
         batches = {key.rpartition("/")[0] for key in records}
         if len(batches) + self.gaps != written:

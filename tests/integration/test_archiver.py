@@ -1,5 +1,6 @@
 """From Redis into a store: nothing twice, nothing silently lost, whoever is away."""
 
+import uuid
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
@@ -39,8 +40,9 @@ async def store(tmp_path: Path) -> AsyncIterator[Lame]:
 
 
 async def write(backend: Backend, *numbers: int) -> None:
-    now_us = await backend.now_ms() * 1000
-    await backend.record(0, msgspec.json.encode([{"at_us": now_us + at, "msg_id": f"m{at}"} for at in numbers]))
+    now_us, by = await backend.now_ms() * 1000, str(uuid.uuid4())  # no two writers write the same
+    batch = [{"at_us": now_us + at, "msg_id": f"m{at}", "worker": by} for at in numbers]
+    await backend.record(0, msgspec.json.encode(batch))
 
 
 async def kept(store: SqliteStore) -> list[str]:
@@ -65,6 +67,21 @@ async def test_everything_is_kept_once_also_where_the_store_was_away(backend: Ba
     await write(backend, 3)
     await drain(archiver)
     assert await kept(store) == ["m1", "m2", "m3"]
+    await archiver.close()
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "jsonl"])
+async def test_a_batch_that_was_written_twice_is_kept_once(backend: Backend, tmp_path: Path, kind: str) -> None:
+    """Its writer was cut off, or lost its connection, before it heard that the batch lay there."""
+    at_us = await backend.now_ms() * 1000
+    batch = msgspec.json.encode([{"at_us": at_us + n, "msg_id": f"m{n}", "worker": "w"} for n in range(3)])
+    store = open_store(f"{kind}:{tmp_path}")
+    archiver = Archiver(backend, store, [0], "a1")
+    for again in (1, 2):  # twice in one reading, then once more in a later one
+        for _ in range(again):
+            await backend.record(0, batch)
+        await drain(archiver)
+    assert [one["msg_id"] for one in await store.find(Query())] == ["m0", "m1", "m2"]
     await archiver.close()
 
 

@@ -137,7 +137,7 @@ async def test_what_was_not_finished_comes_again_with_the_same_key(listener: Lis
     "batch", [b"", b"junk", b'["\xff","final":true]', b'[1,"\\"final\\":true"]', b'[{"final":true}']
 )
 def test_what_is_no_batch_has_no_ends(batch: bytes) -> None:
-    assert list(posts_of(0, "1-0", batch)) == []
+    assert list(posts_of(0, batch)) == []
 
 
 @pytest.mark.parametrize("url", ["", "x", "ftp://h/", "http://", "http://h:x/", "http://[/"])

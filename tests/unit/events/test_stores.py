@@ -2,13 +2,14 @@
 
 import sqlite3
 from collections.abc import AsyncIterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from reach.errors import ConfigError
 from reach.events.opening import open_store
-from reach.events.store import DAY_US, Event, EventStore, Query, StoreUnavailable, event_of
+from reach.events.store import DAY_US, FIELDS, Event, EventStore, Query, StoreUnavailable, event_of, events_of
 
 NOON = 1_780_000_000_000_000  # 2026-05-28
 
@@ -143,4 +144,44 @@ async def test_a_store_that_cannot_be_written_says_so_and_goes_on_later(tmp_path
     held.close()
     await store.write([event(2)])
     assert await moments(store) == [1, 2]
+    await store.close()
+
+
+@pytest.mark.parametrize(
+    "odd", ['"at_us":"soon"', '"code":7', '"agent":""', '"at_us":-1', '"at_us":null,"schema":null', '"worker":{}']
+)
+def test_a_batch_with_an_odd_record_reads_as_its_records_do(odd: str) -> None:
+    plain = '{"at_us":5,"point":"route.sent","agent":"a","more":[1]}'
+    batch = f"[{plain}, {{{odd}}} ,7,{plain}]".encode()
+    first, strange, none, last = events_of(3, batch)
+    assert none is None
+    assert first is not None
+    assert last is not None
+    assert (first.at_us, first.fields, first.body) == (5, {"point": "route.sent", "agent": "a"}, plain.encode())
+    assert strange == event_of(f"{first.batch}/001", f"{{{odd}}}".encode())
+    assert (first.values, last.key) == (last.values, f"{first.batch}/003")
+    alone = events_of(3, f"[{plain}]".encode())[0]
+    assert alone is not None
+    assert (alone.values, alone.key == first.key) == (first.values, False)
+
+
+@pytest.mark.parametrize("junk", [b"", b"{}", b"\xff\xfe", b"[" * 9_000, b"[1,"])
+def test_what_is_no_batch_is_said(junk: bytes) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        events_of(0, junk)
+
+
+async def test_a_file_as_it_was_once_is_gone_on_with(tmp_path: Path) -> None:
+    """The key was its primary key, and there were no batches."""
+    day = tmp_path / "events-2026-05-28.sqlite"
+    columns = ", ".join(f"{name} TEXT" for name in FIELDS)
+    with closing(sqlite3.connect(day)) as made, made:
+        made.execute(
+            f"CREATE TABLE events (key TEXT PRIMARY KEY, at_us INTEGER NOT NULL, {columns}, body BLOB NOT NULL) WITHOUT ROWID"
+        )
+        made.execute("INSERT INTO events (key, at_us, body) VALUES ('0/1-0/0', ?, ?)", (NOON, b'{"at_us":%d}' % NOON))
+    store = open_store(f"sqlite:{tmp_path}")
+    assert await store.write([event(1), event(2)]) == 1  # the first is there, under the same key
+    assert await store.write([event(2), event(3)]) == 1
+    assert await moments(store) == [0, 2, 3]
     await store.close()

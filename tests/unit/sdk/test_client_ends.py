@@ -1,8 +1,10 @@
 """Every way in which waiting must end, whatever Redis, routers and agents do."""
 
 import asyncio
+import random
 from typing import Any
 
+import msgspec
 import pytest
 
 from reach import (
@@ -14,10 +16,12 @@ from reach import (
 )
 from reach.backend.memory_backend import MemoryBackend
 from reach.backend.steps import MailEntry
+from reach.clock import SystemClock
 from reach.envelope.receipt import ReceiptRecord
 from reach.envelope.records import encode_receipt
 from reach.errors import BackendDenied, BackendFull
-from reach.testing import TestReach
+from reach.sdk.exchange import Exchange
+from reach.testing import FaultyBackend, TestReach
 from tests.unit.sdk.shops import Order, client_of, key_with, shop
 
 # ---------------------------------------------------------------- every wait has an end
@@ -307,3 +311,28 @@ async def test_what_was_read_does_not_pile_up_in_the_mailbox() -> None:
         assert mailbox is not None
         assert len(mailbox) == 1  # the one that was read last
         assert (await bus.request("capability:refund", Order("ORD-1"))).ok
+
+
+async def test_a_client_that_ends_in_the_middle_of_writing_its_records_writes_them_once() -> None:
+    memory, paused = MemoryBackend(env="dev"), asyncio.Event()
+    await memory.open()
+
+    def watch(step: str, _arguments: tuple[Any, ...], _result: Any) -> None:
+        if step == "record" and not paused.is_set():  # it lies there, and nobody has been told so yet
+            faulty.pause()
+            paused.set()
+
+    faulty = FaultyBackend(memory, watch)
+    exchange = Exchange(faulty.backend, "box", clock=SystemClock(), rng=random.Random(1))
+    await exchange.start()
+    exchange.recorder.add(0, "message.delivered", "m1")
+    await paused.wait()
+    exchange.recorder.add(0, "message.delivered", "m2")
+    closing = asyncio.create_task(exchange.close())
+    for _ in range(20):
+        await asyncio.sleep(0)
+    faulty.resume()
+    await closing
+    batches = [msgspec.json.decode(batch) for _, batch in await memory.read_events(0, "0", 1)]
+    assert [record["msg_id"] for batch in batches for record in batch] == ["m1", "m2"]
+    await memory.close()

@@ -6,8 +6,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from reach.errors import BackendUnavailable
+from reach.errors import BackendFull, BackendUnavailable
 from reach.tracing import record as record_module
+from reach.tracing.contents import Contents, EnvelopeContent
 from reach.tracing.hops import BATCH_RECORDS, HopRecorder
 from reach.tracing.propagation import TraceContext, span_id_of, trace_of
 from reach.tracing.record import Candidate
@@ -126,6 +127,74 @@ async def test_what_could_not_be_written_stays_and_is_written_on_close() -> None
     assert len(hops) == 7
     assert await hops.close() == 0
     assert [record["attempt"] for record in events.records] == list(range(7))
+
+
+class Deaf:
+    """It writes, and its word of that is lost: `loses` how often. `batches`: as they came."""
+
+    def __init__(self, loses: int, error: type[BaseException]) -> None:
+        self.batches: list[bytes] = []
+        self._loses, self._error = loses, error
+
+    async def write(self, _partition: int, batch: bytes) -> None:
+        self.batches.append(batch)
+        if self._loses:
+            self._loses -= 1
+            raise self._error
+
+
+@pytest.mark.parametrize("error", [BackendUnavailable, asyncio.CancelledError])
+async def test_what_may_have_been_written_comes_again_byte_for_byte(error: type[BaseException]) -> None:
+    own = [1_000_000]
+
+    async def redis_ms() -> int:
+        return 1_700_000_000_000 + own[0] // 1000
+
+    events = Deaf(2, error)
+    base = TimeBase(lambda: own[0], fallback_us=lambda: 42)
+    hops = HopRecorder(events.write, base, flush_ms=0)
+    hops.add(0, "route.sent", MSG, attempt=1)
+    for _ in range(2):
+        with pytest.raises(error):
+            await hops.flush()
+        hops.add(0, "route.sent", MSG, attempt=2)
+        await base.sync(
+            redis_ms
+        )  # the clock of Redis is known now: a record that is made anew would say another moment
+    assert await hops.close() == 0
+    assert events.batches[0] == events.batches[1] == events.batches[2]
+    told = [record["attempt"] for batch in events.batches[2:] for record in msgspec.json.decode(batch)]
+    assert told == [1, 2, 2]
+
+
+async def test_what_was_refused_is_made_anew() -> None:
+    own = [1_000_000]
+    events = Deaf(1, BackendFull)
+    base = TimeBase(lambda: own[0], fallback_us=lambda: 42)
+    hops = HopRecorder(events.write, base, flush_ms=0)
+    hops.add(0, "route.sent", MSG)
+    with pytest.raises(BackendFull):
+        await hops.flush()
+    hops.add(0, "route.sent", MSG)
+    assert await hops.flush() == 2
+    assert [len(msgspec.json.decode(batch)) for batch in events.batches] == [1, 2]
+
+
+async def test_what_may_not_be_kept_any_more_does_not_come_again() -> None:
+    meta = {"privacy": "keep"}
+
+    async def asked() -> dict[str, str]:
+        return meta
+
+    events = Deaf(1, BackendUnavailable)
+    contents = Contents("dev", asked, every_ms=0)
+    hops = HopRecorder(events.write, TimeBase(lambda: 5_000_000), flush_ms=0, contents=contents)
+    hops.add(0, "message.received", MSG, envelope=EnvelopeContent(b'{"payload":{"body":"secret"}}', b'"secret"'))
+    with pytest.raises(BackendUnavailable):
+        await hops.flush()
+    meta["privacy"] = "drop"
+    assert await hops.close() == 0
+    assert [b"secret" in batch for batch in events.batches] == [True, False]
 
 
 async def test_close_says_what_it_could_not_write() -> None:
