@@ -16,6 +16,9 @@ MAX_REMEMBERED = 1_000
 #: a fact is at most so long: what others have written must not fill a disk
 MAX_FACT_CHARS = 2_000
 
+#: What is said in place of a text that may hold what somebody has sent.
+HUSHED = "(its text is not logged: the setting privacy)"
+
 _OF_LOGGING = frozenset({"exc_info", "stack_info", "stacklevel", "extra"})
 
 
@@ -97,6 +100,29 @@ class PacedLog:
 def event_log(name: str) -> EventLog:
     """The logger of this name, for events with facts."""
     return EventLog(logging.getLogger(name))
+
+
+def hushed(error: BaseException) -> BaseException:
+    """What can stand for it in a traceback where its text may hold what somebody has sent: its type and its places, and no text.
+
+    So with all that it came of.
+    """
+    return _hushed(error, {})
+
+
+def _hushed(error: BaseException, known: dict[int, BaseException]) -> BaseException:
+    if id(error) in known:
+        return known[id(error)]
+    kind = type(error)
+    facts = {"__module__": kind.__module__, "__qualname__": kind.__qualname__}
+    stand_in: BaseException = type(kind.__name__, (Exception,), facts)(HUSHED)
+    known[id(error)] = stand_in
+    stand_in.__traceback__ = error.__traceback__
+    for link in ("__cause__", "__context__"):
+        came_of = getattr(error, link)
+        setattr(stand_in, link, _hushed(came_of, known) if came_of is not None else None)
+    stand_in.__suppress_context__ = error.__suppress_context__
+    return stand_in
 
 
 def shortened(value: object) -> object:

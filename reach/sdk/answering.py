@@ -19,6 +19,7 @@ from reach.sdk.pending import Pending, Question
 from reach.sdk.questions import written
 from reach.sdk.threads import in_thread, is_async
 from reach.service import pause_ms
+from reach.tracing.hops import HopRecorder
 
 log = event_log("reach.client")
 
@@ -34,6 +35,7 @@ class Client(Protocol):
     clock: Clock
     rng: random.Random
     giving_up: GivingUp
+    recorder: HopRecorder
 
     def own(self, run: Coroutine[Any, Any, None], name: str) -> None: ...
 
@@ -193,7 +195,8 @@ class Answering:
         except AnswerRefused as error:  # somebody else was quicker, or it was cancelled meanwhile
             log.info("answer not taken", extra={"msg_id": pending.msg_id, "error": error.code})
         except Exception as error:  # the user's function, or Redis: it goes to who waits
-            log.warning("not answered", extra={"msg_id": pending.msg_id}, exc_info=error)
+            told = await self._client.recorder.tellable(error, None)
+            log.warning("not answered", extra={"msg_id": pending.msg_id}, exc_info=told)
             if pending.raises:
                 self._client.giving_up.begin(pending)
                 pending.fail(error)

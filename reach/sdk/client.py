@@ -110,7 +110,9 @@ class Reach(Sending):
             on_control=on_control,
             on_made=on_made,
         )
-        self._exchange.receipt_hook = ReceiptHook(on_receipt) if on_receipt is not None else None
+        self._exchange.receipt_hook = (
+            ReceiptHook(on_receipt, self._exchange.recorder) if on_receipt is not None else None
+        )
         source = Source(agent_id=self.agent_id, name=name, node_id=node_id, zone=zone)
         self._origin = Origin(self._exchange, source, env=place.env, keyed=agent_id is not None, validates=validate)
         self._stack = AsyncExitStack()

@@ -8,7 +8,7 @@ import contextvars
 import inspect
 import itertools
 import re
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple, get_type_hints
 
 import msgspec
@@ -108,9 +108,16 @@ class Effects:
         await self._keepers.close()
 
     async def once(
-        self, taken: Taken, name: str, function: Callable[..., Any], args: tuple[Any, ...], on_lost: Callable[[], None]
+        self,
+        taken: Taken,
+        name: str,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        *,
+        on_lost: Callable[[], None],
+        tellable: Callable[[BaseException], Awaitable[BaseException]],
     ) -> Any:
-        """See `Context.once`. `on_lost`: the ledger has given the message to somebody else."""
+        """See `Context.once`. `on_lost`: the ledger has given the message to somebody else. `tellable`: what of an error may be logged."""
         if not _NAME.fullmatch(name):
             raise ValueError(f"once: the name {name!r} is not 1 to 64 of A-Z a-z 0-9 . _ -")
         kind = _kind_of(function)
@@ -135,7 +142,9 @@ class Effects:
         try:
             stored, error = await asyncio.shield(effect)
         except asyncio.CancelledError:
-            effect.add_done_callback(lambda ended: _tell(ended, guard))
+            effect.add_done_callback(
+                lambda ended: self._keepers.start(_tell(ended, guard, tellable), "tell of an effect")
+            )
             raise
         if error is not None:
             raise error
@@ -211,11 +220,15 @@ class Effects:
             return
 
 
-def _tell(effect: asyncio.Task[tuple[bytes, BaseException | None]], guard: _Guard) -> None:
+async def _tell(
+    effect: asyncio.Task[tuple[bytes, BaseException | None]],
+    guard: _Guard,
+    tellable: Callable[[BaseException], Awaitable[BaseException]],
+) -> None:
     """What it raised, when its run has gone and nobody else would hear of it."""
     error = None if effect.cancelled() or effect.exception() is not None else effect.result()[1]
     if error is not None:
-        log.warning("effect failed", extra=guard.told, exc_info=error)
+        log.warning("effect failed", extra=guard.told, exc_info=await tellable(error))
 
 
 def _kind_of(function: Callable[..., Any]) -> Any:

@@ -8,9 +8,10 @@ from typing import Any
 
 from reach.envelope.receipt import ReceiptRecord
 from reach.errors import ConfigError
-from reach.log import PacedLog, event_log
+from reach.log import PacedLog, event_log, hushed
 from reach.sdk.receipts import Receipt, receipt_of
 from reach.service import Tasks
+from reach.tracing.hops import HopRecorder
 
 log = event_log("reach.client")
 
@@ -24,11 +25,11 @@ CLOSE_S = 2.0
 class ReceiptHook:
     """Calls it with one receipt after another, in the order in which they came; a plain function in a thread. For one event loop."""
 
-    def __init__(self, hook: OnReceipt) -> None:
-        """Raises ConfigError where it cannot be called."""
+    def __init__(self, hook: OnReceipt, recorder: HopRecorder | None = None) -> None:
+        """Raises ConfigError where it cannot be called. `recorder`: knows what may be logged of what it raises; without it, no text."""
         if not callable(hook):
             raise ConfigError(f"on_receipt={hook!r:.80}: a function is wanted that takes a receipt")
-        self._hook = hook
+        self._hook, self._recorder = hook, recorder
         self._waiting: deque[ReceiptRecord] = deque()
         self._task: asyncio.Task[None] | None = None
         self._tasks = Tasks()
@@ -68,7 +69,8 @@ class ReceiptHook:
             except asyncio.CancelledError:
                 raise
             except BaseException as error:  # noqa: BLE001 - the user's: whatever it raises, receipts go on
-                self._log.warning("on_receipt failed", of=repr(error)[:100], msg_id=record.msg_id, exc_info=error)
+                told = await self._recorder.tellable(error, None) if self._recorder is not None else hushed(error)
+                self._log.warning("on_receipt failed", of=repr(error)[:100], msg_id=record.msg_id, exc_info=told)
 
     async def _call(self, receipt: Receipt[Any]) -> None:
         if inspect.iscoroutinefunction(self._hook):

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from reach.backend.port import Backend
 from reach.backend.steps import Answer, SettleVerdict
 from reach.clock import Clock
+from reach.envelope.message import Envelope
 from reach.errors import BackendError
 from reach.log import PacedLog, event_log
 from reach.sdk.run import Run
@@ -31,6 +32,10 @@ class RunTrail:
         self._add(point, run, {"code": code})
         if point == "agent.responding":  # what others make of the answer must not seem to come before it
             run.answered_mark = self._recorder.base.mark()
+
+    async def tellable(self, error: BaseException, envelope: Envelope | None) -> BaseException:
+        """What of an error of the handler of this message may be logged; see `HopRecorder`."""
+        return await self._recorder.tellable(error, None if envelope is None else envelope.payload.schema or "")
 
     async def settled(self, run: Run, answer: Answer, verdict: SettleVerdict) -> None:
         """The ledger has taken the answer of a run, or not."""

@@ -253,7 +253,7 @@ class Runs:
                 log.warning(
                     "handler failed",
                     extra={"msg_id": taken.msg_id, "handler": repr(handler.function)},
-                    exc_info=problem,
+                    exc_info=await self._trail.tellable(problem, envelope),
                 )
             return raised(problem, host=host, now_ms=self._clock.wall_ms())
         cost = handler.cost_of(envelope, self._declared)
@@ -299,7 +299,14 @@ class Runs:
 
     def _once(self, run: Run, name: str, function: Callable[..., Any], args: tuple[Any, ...]) -> Awaitable[Any]:
         run.guards[guard_name(run.taken.leg, name)] = None
-        return self._effects.once(run.taken, name, function, args, lambda: self.lost(hold_of(run.taken)))
+        return self._effects.once(
+            run.taken,
+            name,
+            function,
+            args,
+            on_lost=lambda: self.lost(hold_of(run.taken)),
+            tellable=lambda error: self._trail.tellable(error, run.envelope),
+        )
 
     async def _park(self, run: Run, asked: Parked) -> None:
         """Give the message up until it is answered. Its guards are named, since they must outlive the question."""

@@ -189,6 +189,11 @@ class Contents:
         """Another object where other rules hold."""
         return self._privacy
 
+    def keeps(self, schema: str | None) -> bool:
+        """Whether contents of this schema are kept as they are. None: nobody can say of which it is."""
+        keeping = self._privacy.of((schema,)) if schema is not None else self._privacy.strictest()
+        return keeping == "keep"
+
     def judge(self, content: Content | None, at_us: int) -> tuple[msgspec.Raw, LeftOut | None]:
         """What a record carries of it. None: there was no room to wait in."""
         if content is None:

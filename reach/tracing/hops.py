@@ -6,11 +6,13 @@ Work never waits for its records: `add` puts one into a bounded buffer; the reco
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import NamedTuple, Unpack
 
 import msgspec
 
 from reach.errors import BackendError, BackendUnavailable
+from reach.log import hushed
 from reach.service import Report
 from reach.tracing.contents import Contents
 from reach.tracing.record import HopRecord, Point, Told, record_of, size_of, without_contents
@@ -189,6 +191,17 @@ class HopRecorder:
             await self.flush()
         except BackendError:
             await asyncio.sleep(self._flush_ms / 1000)
+
+    async def tellable(self, error: BaseException, schema: str | None) -> BaseException:
+        """What of an error of a user's may be logged, by the rules of now: itself, or its type and its places without any text.
+
+        `schema`: of what it may tell of; None: nobody can say.
+        """
+        if self.contents is None:
+            return hushed(error)
+        with suppress(BackendError):  # then what was known last holds
+            await self.contents.refresh(self.base.mark() // 1000)
+        return error if self.contents.keeps(schema) else hushed(error)
 
     @property
     def _rules(self) -> object:

@@ -4,10 +4,11 @@ import copy
 import json
 import logging
 import pickle
+import traceback
 
 import pytest
 
-from reach.log import PacedLog, event_log
+from reach.log import HUSHED, PacedLog, event_log, hushed
 from reach_worker.logs import ConsoleFormatter, JsonFormatter
 from tests.manual_clock import ManualClock
 
@@ -81,3 +82,32 @@ def test_a_paced_log_forgets_before_it_grows(caught: pytest.LogCaptureFixture) -
         paced.warning("gone", of=number)
     assert paced.warning("gone", of=0)  # forgotten, and so said again
     assert not paced.warning("gone", of=1_000)
+
+
+def test_an_error_that_may_not_be_told_keeps_its_type_and_its_places() -> None:
+    def charge() -> None:
+        raise KeyError("pin-4711")
+
+    def refund() -> None:
+        try:
+            charge()
+        except KeyError as error:
+            error.add_note("pin-4711")
+            raise OSError(5, "pin-4711") from error
+
+    with pytest.raises(OSError, match="pin-4711") as raised:
+        refund()
+    told = "".join(traceback.format_exception(hushed(raised.value)))
+    assert "pin-4711" not in told.replace('"pin-4711"', "")  # the lines of the program are as they were written
+    assert [line for line in told.splitlines() if "Error: " in line] == [f"KeyError: {HUSHED}", f"OSError: {HUSHED}"]
+    assert ("in charge" in told, "in refund" in told, "direct cause" in told) == (True, True, True)
+
+
+def test_errors_that_came_of_each_other_end() -> None:
+    first, second = ValueError("a"), ValueError("b")
+    first.__context__, second.__context__ = second, first
+    told = hushed(first)
+    assert told.__context__ is not None
+    assert told.__context__.__context__ is told
+    group = hushed(ExceptionGroup("pin-4711", [ValueError("pin-4711")]))
+    assert "pin-4711" not in "".join(traceback.format_exception(group))
