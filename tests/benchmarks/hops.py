@@ -56,6 +56,7 @@ def record(hops: HopRecorder, msg_id: str, traceparent: str | None) -> None:
 async def main_async() -> int:
     ids = [f"a3f2c1e4-9b8d-4f3a-8c2e-{n:012x}" for n in range(MESSAGES)]
     median = 0.0
+    print("\n## hop records: python -m tests.benchmarks.hops\n")
     print(f"the {len(POINTS)} records of a message; µs a message: median (min-max) of {ROUNDS} rounds of {MESSAGES}")
     for name, traceparent in (("with a trace of the sender's", TRACEPARENT), ("without", None)):
         added, written = [], []

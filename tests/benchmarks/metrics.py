@@ -6,20 +6,21 @@ from collections.abc import Callable
 from reach.tracing.exposition import MetricsPage
 from reach.tracing.readings import Readings
 from reach.tracing.tally import Tally
+from tests.benchmarks.measure import spread
 
 ROUNDS, MESSAGES = 15, 2_000
 MSG = "a3f2c1e4-9b8d-4f3a-8c2e-1a2b3c4d5e6f"
 
 
-def best_us(run: Callable[[], None], times: int) -> float:
-    """The best of some rounds: what others do on this machine only adds to it."""
-    best = float("inf")
-    for _ in range(ROUNDS):
-        began = time.perf_counter()
+def cpu_us(run: Callable[[], None], times: int) -> list[float]:
+    """What it costs, round by round, in µs of this process alone."""
+    found = []
+    for _ in range(ROUNDS + 1):
+        began = time.process_time()
         for _ in range(times):
             run()
-        best = min(best, (time.perf_counter() - began) / times * 1e6)
-    return best
+        found.append((time.process_time() - began) / times * 1e6)
+    return found[1:]  # the first one warms up
 
 
 def main() -> None:
@@ -47,8 +48,11 @@ def main() -> None:
     def scrape() -> None:
         page(b"GET /metrics HTTP/1.1\r\n\r\n")
 
-    print(f"metrics: a router {best_us(router, MESSAGES):.2f} us a message, an agent {best_us(agent, MESSAGES):.2f} us")
-    print(f"metrics: a scrape {best_us(scrape, 20):.0f} us")
+    print("\n## metrics: python -m tests.benchmarks.metrics\n")
+    print(f"us of CPU: median (min-max) of {ROUNDS} rounds")
+    print(f"  a router counts a message   {spread(cpu_us(router, MESSAGES), 2)}")
+    print(f"  an agent counts a message   {spread(cpu_us(agent, MESSAGES), 2)}")
+    print(f"  a scrape                    {spread(cpu_us(scrape, 20))}", flush=True)
 
 
 if __name__ == "__main__":
