@@ -1,15 +1,20 @@
-"""Whoever watches is down, slow or refuses, under load: `python -m tests.chaos.observers_down [--seconds 60]`.
+"""Whoever watches is down, slow or refuses, under load: `python -m tests.chaos.observers_down [--seconds 60] [--within 5]`.
 
 A router and an agent serve one request after the other while an archiver (a process of its own) moves hop records into a stand-in for
 Elasticsearch and exports spans to a stand-in for a collector. Both are up, then cut every connection, then take two seconds for each
 answer, then say 429; between them they are up again. Judged is: every request succeeds, each batch of records is kept once or counted in a
-gap, and no record is kept twice. The throughput of each part is printed beside that of the parts around it in which all is well.
+gap, and no record is kept twice.
+
+Each fault lasts `--seconds` in all, in windows that take turns with windows in which all is well and the archiver has caught up, so
+that what others do on this machine meets both. Printed is the throughput of each bad window as a part of that of the two good ones
+around it: median and range. `--within 5` makes a median below 95 % a fault; only a machine that does nothing else can say that.
 """
 
 import argparse
 import asyncio
 import json
 import signal
+import statistics
 import sys
 import threading
 import time
@@ -23,6 +28,7 @@ from reach.backend.keys import KeySpace
 from reach.backend.private_server import PrivateServer
 from reach.events.archiver import GROUP
 from reach.testing import wait_until
+from tests.benchmarks.measure import spread
 from tests.e2e.processes import WorkerProcess
 from tests.integration.sdk.world import router
 from tests.unit.events.elastic_server import ElasticServer
@@ -43,6 +49,7 @@ class Observers:
         self.faults: list[str] = []
         self.asked = 0
         self.gaps = 0
+        self.rates: list[tuple[str, float]] = []  # of the windows in their order: what they were, requests a second
         self._changed = threading.Event()
         server.fault = self._fault
 
@@ -93,8 +100,32 @@ def settled(url: str) -> bool:
     return bool(groups) and all(not one["pending"] and one["last-delivered-id"] == last for one in groups)
 
 
-async def watched(url: str, part_over: Callable[[int, float, "Observers"], bool], max_events: int) -> Observers:
-    """One whole run. `part_over` is told how many requests a part has had, and for how many seconds it has run."""
+def order(rounds: int) -> list[str]:
+    """The windows: a good one, a bad one, a good one, ...; the faults in turn, so that none has the quiet time alone."""
+    return ["up", *(each for _ in range(rounds) for fault in MODES for each in (fault, "up"))]
+
+
+def parts_of(rates: list[tuple[str, float]]) -> dict[str, list[float]]:
+    """The throughput of each bad window as a part of that of the two good ones around it."""
+    found: dict[str, list[float]] = {}
+    for at in range(1, len(rates), 2):
+        around = (rates[at - 1][1] + rates[at + 1][1]) / 2
+        found.setdefault(rates[at][0], []).append(rates[at][1] / around)
+    return found
+
+
+async def watched(
+    url: str,
+    part_over: Callable[[int, float, "Observers"], bool],
+    max_events: int,
+    *,
+    rounds: int = 1,
+    settles: bool = False,
+) -> Observers:
+    """One whole run. `part_over` is told how many requests a part has had, and for how many seconds it has run.
+
+    `settles`: a good window begins when the archiver has caught up.
+    """
     meta = open_backend(url)
     await meta.open()
     await meta.set_meta("meta", "max_events", str(max_events).encode())
@@ -113,19 +144,21 @@ async def watched(url: str, part_over: Callable[[int, float, "Observers"], bool]
                 await wait_until(
                     lambda: following(url), SETTLE_S
                 )  # what goes before a group is made is missed by nobody
-                rates: list[tuple[str, float]] = []
-                for mode in ("up", *(each for fault in MODES for each in (fault, "up"))):
+                for mode in order(rounds):
                     observers.become(mode)
-                    rates.append((mode, await _part(reach, observers, part_over)))
+                    if settles and mode == "up":
+                        await wait_until(lambda: settled(url), SETTLE_S)
+                    observers.rates.append((mode, await _part(reach, observers, part_over)))
             await wait_until(lambda: settled(url), SETTLE_S)
             worker.signal(signal.SIGTERM)
             status, _, log = worker.wait()
             if status or "Traceback" in log:
                 observers.faults.append(f"the archiver ended with {status}: {log[-2_000:]}")
         observers.judge(url)
-    for at in range(1, len(rates), 2):
-        around = (rates[at - 1][1] + rates[at + 1][1]) / 2
-        print(f"{rates[at][0]:9} {rates[at][1]:7.0f} requests/s, {rates[at][1] / around:5.2f} of the parts around it")
+    for mode, parts in parts_of(observers.rates).items():
+        rates = [rate for name, rate in observers.rates if name == mode]
+        print(f"{mode:9} {spread(rates)} requests/s, {spread(parts, 3)} of the windows around them")
+    print(f"{'up':9} {spread([rate for name, rate in observers.rates if name == 'up'])} requests/s; median (min-max)")
     print(
         f"{observers.asked} requests, {observers.disturbed} disturbed calls, {len(server.documents)} records kept, "
         f"{observers.gaps} batches in gaps; {len(observers.faults)} faults"
@@ -154,11 +187,17 @@ async def _part(reach: Reach, observers: Observers, over: Callable[[int, float, 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--seconds", type=float, default=60.0, help="of each part")
+    parser.add_argument("--seconds", type=float, default=60.0, help="of each fault, over all its windows")
+    parser.add_argument("--windows", type=int, default=6, help="of each fault")
+    parser.add_argument("--within", type=float, metavar="PERCENT", help="a median that is more below is a fault")
     parser.add_argument("--max-events", type=int, default=2_000)
     told = parser.parse_args()
     with PrivateServer.start() as server:
-        observers = asyncio.run(watched(server.url, lambda _, took_s, __: took_s >= told.seconds, told.max_events))
+        over = lambda _, took_s, __: took_s >= told.seconds / told.windows  # noqa: E731
+        observers = asyncio.run(watched(server.url, over, told.max_events, rounds=told.windows, settles=True))
+    for mode, parts in parts_of(observers.rates).items():
+        if told.within is not None and statistics.median(parts) < 1 - told.within / 100:
+            observers.faults.append(f"{mode}: {statistics.median(parts):.3f} of the throughput")
     for fault in observers.faults[:20]:
         print(fault)
     return bool(observers.faults)

@@ -3,7 +3,7 @@
 import pytest
 
 from reach.backend.private_server import PrivateServer
-from tests.chaos.observers_down import Observers, watched
+from tests.chaos.observers_down import Observers, order, parts_of, watched
 
 A_PART, A_CALL, BOUND = 25, 1, 10
 
@@ -21,3 +21,9 @@ async def test_observers_that_are_away_cost_no_request_and_what_is_lost_is_count
     assert observers.asked >= 7 * A_PART
     assert observers.gaps
     assert observers.server.documents
+
+
+def test_each_bad_window_is_weighed_against_the_good_ones_around_it() -> None:
+    assert order(2) == ["up", "cut", "up", "slow", "up", "refusing", "up", "cut", "up", "slow", "up", "refusing", "up"]
+    rates = [("up", 100.0), ("cut", 90.0), ("up", 80.0), ("slow", 40.0), ("up", 80.0), ("cut", 30.0), ("up", 40.0)]
+    assert parts_of(rates) == {"cut": [1.0, 0.5], "slow": [0.5]}
