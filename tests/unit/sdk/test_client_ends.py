@@ -14,7 +14,7 @@ from reach import (
     Reach,
     Status,
 )
-from reach.backend.memory_backend import MemoryBackend
+from reach.backend.memory_backend import MemoryBackend, Store
 from reach.backend.steps import MailEntry
 from reach.clock import SystemClock
 from reach.envelope.receipt import ReceiptRecord
@@ -314,7 +314,7 @@ async def test_what_was_read_does_not_pile_up_in_the_mailbox() -> None:
 
 
 async def test_a_client_that_ends_in_the_middle_of_writing_its_records_writes_them_once() -> None:
-    memory, paused = MemoryBackend(env="dev"), asyncio.Event()
+    memory, paused = MemoryBackend(env="dev", store=Store(SystemClock())), asyncio.Event()
     await memory.open()
 
     def watch(step: str, _arguments: tuple[Any, ...], _result: Any) -> None:
