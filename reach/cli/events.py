@@ -75,13 +75,11 @@ async def _records(source: Recorded, *, follow: bool) -> AsyncIterator[dict[str,
                 yield record
 
 
-def _decoded(partition: int, entry_id: str, batch: bytes) -> list[dict[str, Any]]:
+def _decoded(partition: int, batch: bytes) -> list[dict[str, Any]]:
     def unread(number: int | None, why: str) -> None:  # noqa: ARG001 - which one it was helps nobody here
         edge.say(f"reach: a {'batch' if number is None else 'record'} that cannot be read was left out")
 
-    found: list[dict[str, Any]] = [
-        msgspec.json.decode(event.body) for event in events_in(partition, entry_id, batch, unread)
-    ]
+    found: list[dict[str, Any]] = [msgspec.json.decode(event.body) for event in events_in(partition, batch, unread)]
     return [record for record in found if _has_moment(record)]
 
 
