@@ -91,9 +91,10 @@ async def test_what_was_trimmed_unread_is_counted_once(drive: Drive) -> None:
 
 async def test_a_group_that_begins_late_has_missed_nothing(drive: Drive) -> None:
     await keep_two(drive)
-    await write(drive, b"[1]", b"[2]", b"[3]")
+    await write(drive, b"[1]", b"[2]", b"[3]", b"[4]", b"[5]")
     first = await follow(drive)
-    assert (first.missed, told(first)) == (0, [b"[2]", b"[3]"])
+    assert (first.missed, told(first)) == (0, [b"[4]", b"[5]"])
+    assert (await follow(drive)).missed == 0
 
 
 async def test_a_stream_that_was_deleted_or_is_none_is_read_from_its_start(drive: Drive) -> None:
@@ -107,6 +108,13 @@ async def test_a_stream_that_was_deleted_or_is_none_is_read_from_its_start(drive
     assert await follow(drive) == Followed()
     await write(drive, b"[3]")
     assert told(await follow(drive)) == [b"[3]"]
+
+
+async def test_a_stream_that_was_wound_back_is_read_from_its_start(drive: Drive) -> None:
+    await drive.place.append(KEYS.events(0), {"b": b"[1]"}, "18446744073709551615-18446744073709551615")
+    await finish(drive, await follow(drive))
+    await write(drive, b"[2]")
+    assert b"[2]" in told(await follow(drive))
 
 
 async def test_a_reader_that_goes_leaves_nothing_but_what_it_holds(drive: Drive) -> None:

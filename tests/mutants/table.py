@@ -5,8 +5,10 @@ from tests.mutants import (
     choosing,
     circuits,
     conversations,
+    counting,
     effects,
     fallback,
+    following,
     instances,
     lines,
     lua_agents,
@@ -41,4 +43,6 @@ MUTANTS: tuple[Mutant, ...] = (
     *fallback.MUTANTS,
     *stages.MUTANTS,
     *instances.MUTANTS,
+    *following.MUTANTS,
+    *counting.MUTANTS,
 )

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.model import bounds, circuit, conversation, guards, lease_clock, lines, once_guard, requeue, silence, stages
-from tests.mutants import choosing, conversations, fallback, instances, registration, schemas
+from tests.mutants import choosing, conversations, counting, fallback, following, instances, registration, schemas
 from tests.mutants.mutant import Mutant
 from tests.mutants.run import Failure, Outcome, verdict_of
 from tests.mutants.table import MUTANTS
@@ -48,6 +48,8 @@ def test_every_guard_of_the_model_is_removed_by_one() -> None:
         | choosing.GUARDS
         | instances.GUARDS
         | registration.GUARDS
+        | following.GUARDS
+        | counting.GUARDS
     )
     wanted = frozenset[str]().union(*(model.ALL for model in models)) - PAIR | beside
     removed = {mutant.guard for mutant in MUTANTS}

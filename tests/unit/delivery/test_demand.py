@@ -147,6 +147,15 @@ async def test_a_router_that_is_gone_counts_no_more_and_leaves_nothing(bench: Be
     assert found["work"].wanted == 1  # for five minutes more
 
 
+async def test_only_whose_turn_it_is_reckons(bench: Bench) -> None:
+    await bench.round(0)
+    before = (await bench.backend.read_demand())[":wanted"]
+    bench.counters[1].routed(case("capability:work", Deliver("a")), DONE)
+    await bench.services[1].run_once()
+    told = await bench.backend.read_demand()
+    assert (told[":wanted"], "w1" in told) == (before, True)
+
+
 async def test_another_router_goes_on_where_the_first_has_died(bench: Bench) -> None:
     bench.counters[0].routed(case("capability:work", Deliver("a")), DONE)
     await bench.round(0, 1)
@@ -161,7 +170,9 @@ async def test_another_router_goes_on_where_the_first_has_died(bench: Bench) -> 
 async def test_made_up_capabilities_do_not_fill_the_memory(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("reach.delivery.demand.MAX_CAPABILITIES", 3)
     for number in range(9):
-        bench.counters[0].routed(case(f"capability:c{number}", Deliver("a")), DONE)
+        for counter in bench.counters:
+            counter.routed(case(f"capability:c{number}", Deliver("a")), DONE)
+    assert set(bench.counters[1].taken()[0]) == {"c0", "c1", "c2"}
     assert set(await bench.round(0)) == {"c0", "c1", "c2"}
 
 

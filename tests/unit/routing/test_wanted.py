@@ -53,6 +53,10 @@ def test_a_clock_that_went_back_begins_the_wait_anew() -> None:
     assert steady(held, 1, 1_000) == Wanted(4, 1_000, 1)
 
 
+def test_a_little_more_or_less_changes_nothing() -> None:
+    assert steady(Wanted(100), 101, 1_000) == steady(Wanted(100), 99, 1_000) == Wanted(100)
+
+
 def test_chance_alone_does_not_make_it_flap() -> None:
     """Poisson arrivals at one rate, counted over 30 s, told every 5 s, for an hour: it rises a few times at first, and stays."""
     rng, held, changes, came = Random(1), None, 0, [0] * 6

@@ -1,0 +1,66 @@
+"""Mutants of reading `events` in groups: a batch that is lost uncounted, told twice, or taken from a reader that is at work on it."""
+
+from tests.mutants.lua_routers import lua
+from tests.mutants.memory_routers import memory
+
+_AGAIN = "follow::test_a_batch_comes_again_until_it_is_finished"
+_BEHIND = "follow::test_who_keeps_some_unfinished_is_given_what_lies_behind_them"
+_OVER = "follow::test_two_readers_share_and_one_takes_over_from_the_other"
+_MISSED = "follow::test_what_was_trimmed_unread_is_counted_once"
+_LATE = "follow::test_a_group_that_begins_late_has_missed_nothing"
+
+#: Of readers of records, whom no model explores.
+GUARDS = frozenset({"follow again", "follow behind", "follow idle", "follow missed", "follow late"})
+
+MUTANTS = (
+    lua("follow again", "follow.lua", "\nread(after)\n", "\n", _AGAIN),
+    lua("follow behind", "follow.lua", "\nread(after)\n", "\nread('0')\n", _BEHIND),
+    lua("follow idle", "follow.lua", "reader, idle_ms, '0-0'", "reader, 0, '0-0'", _OVER),
+    lua("follow missed", "follow.lua", "if had and had < trimmed then out[1] = trimmed - had end\n", "", _MISSED),
+    lua(
+        "follow missed, of what somebody held",
+        "follow.lua",
+        "      out[1] = out[1] + 1\n      call('XACK', key, group, entry[1])\n",
+        "      call('XACK', key, group, entry[1])\n",
+        _MISSED,
+    ),
+    lua(
+        "follow missed, once",
+        "follow.lua",
+        "if at ~= f['last-delivered-id'] or out[1] > 0 then",
+        "if at ~= f['last-delivered-id'] then",
+        _MISSED,
+    ),
+    lua("follow late", "follow.lua", "'MKSTREAM', 'ENTRIESREAD', trimmed)", "'MKSTREAM', 'ENTRIESREAD', 0)", _LATE),
+    memory(
+        "follow again",
+        "following",
+        "found = of.own(reader, self._store.now_ms(), max_batches, after)",
+        "found = of.own(reader, self._store.now_ms(), 0, after)",
+        _AGAIN,
+    ),
+    memory(
+        "follow behind",
+        "following",
+        "of.own(reader, self._store.now_ms(), max_batches, after)",
+        'of.own(reader, self._store.now_ms(), max_batches, "0")',
+        _BEHIND,
+    ),
+    memory("follow idle", "following", "autoclaim(reader, idle_ms,", "autoclaim(reader, 0,", _OVER),
+    memory(
+        "follow missed",
+        "following",
+        "    missed = max(trimmed - group.entries_read, 0)\n",
+        "    missed = 0\n",
+        _MISSED,
+    ),
+    memory(
+        "follow missed, of what somebody held",
+        "following",
+        "            missed += _forget(of, found)\n",
+        "            _forget(of, found)\n",
+        _MISSED,
+    ),
+    memory("follow missed, once", "following", "    group.entries_read += missed\n", "", _MISSED),
+    memory("follow late", "following", "    made.entries_read = stream.added - len(stream)\n", "", _LATE),
+)
