@@ -69,7 +69,7 @@ class Watcher:
     def __init__(self, backend: Backend, index: CapabilityIndex, *, clock: Clock | None = None) -> None:
         self.index = index
         #: Called when the index has been filled for the first time. A process that is a router and nothing else takes what it holds by
-        #: then out of all later searches for garbage (`gc.freeze`): each of them would stop it for a quarter of a second.
+        #: then out of all later searches for garbage (`gc.freeze`): each of them would stop it for 50 ms with 10,000 agents.
         self.when_loaded: Callable[[], None] = lambda: None
         self._backend = backend
         self._clock: Clock = clock or SystemClock()
