@@ -4,10 +4,10 @@ from reach.clock import Clock, SystemClock
 from reach.registry.watcher import Watcher
 from reach.service import Report
 
-LOOK_MS = 50
+LOOK_MS = 40
 MAX_LOOK_MS = 1_000
-#: An env with thousands of policies is looked at less often: a look may take a twentieth of the time.
-SHARE = 20
+#: An env with thousands of policies is looked at less often: a look may take an eighth of the time, most of which it waits.
+SHARE = 8
 
 
 class Looking:
