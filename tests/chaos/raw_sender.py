@@ -53,7 +53,10 @@ class RawSender:
                 one._closed = True
                 for service in services:
                     service.cancel()
-                await asyncio.gather(*services, return_exceptions=True)
+                ends = await asyncio.gather(*services, return_exceptions=True)
+            for end in ends:  # one that died long ago has heard nothing since: what is missing then is no loss of ours
+                if isinstance(end, Exception):
+                    raise end
 
     async def send(
         self,
@@ -138,4 +141,5 @@ class RawSender:
     async def _keep(self) -> None:
         while not self._closed:
             await asyncio.sleep(KEEP_EVERY_S)
-            await self._call("PEXPIRE", self._key, 60_000)
+            kept = await self._call("PEXPIRE", self._key, 60_000)
+            assert kept != 0, "the mailbox is gone: nobody has renewed it for a minute"

@@ -15,7 +15,7 @@ from typing import Any, Self
 from tests.waiting import eventually
 
 ROOT = Path(__file__).resolve().parents[2]
-START_S = 20.0
+START_S = 60.0
 
 
 def environ(**extra: str) -> dict[str, str]:
@@ -76,7 +76,7 @@ class Process:
         """Send a signal."""
         self._child.send_signal(number)
 
-    def wait(self, within_s: float = 20.0) -> tuple[int, str, str]:
+    def wait(self, within_s: float = 60.0) -> tuple[int, str, str]:
         """Wait for its end: (status, stdout, stderr)."""
         out, err = self._child.communicate(timeout=within_s)
         return self._child.returncode, out.decode(), err.decode()
@@ -137,7 +137,7 @@ class WorkerProcess(Process):
         finally:
             self.__exit__(None, None, None)
 
-    def drain(self, within_s: float = 20.0) -> tuple[int, list[dict[str, Any]]]:
+    def drain(self, within_s: float = 60.0) -> tuple[int, list[dict[str, Any]]]:
         """SIGTERM, and wait: (status, log lines)."""
         self.signal(signal.SIGTERM)
         status, _, err = self.wait(within_s)
