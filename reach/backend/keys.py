@@ -46,6 +46,7 @@ TABLE: tuple[Row, ...] = (
     Row("part", "reach:{T}:part:<msg_id>", ("stream",), True, "5 min after the end", "progress"),
     Row("line", "reach:{T}:line:<line>", ("list",), True, "as the longest record in it", "scripts"),
     Row("share", "reach:{T}:share:<agent_id>", ("hash",), True, "while used", "scripts"),
+    Row("room", "reach:{T}:room:<agent_id>:<bound>", ("zset",), True, "as the longest record in it", "scripts"),
     Row("inflight", "reach:{T}:inflight", ("hash",), True, "while used", "scripts"),
     Row("session", "reach:{T}:session:<agent_id>:<order_key>", ("hash",), True, "bounded", "settle"),
     Row("blob", "reach:{T}:blob:<id>", ("string",), True, "as the record", "sender"),
@@ -162,6 +163,10 @@ class KeySpace:
 
     def share(self, partition: int, agent_id: str) -> str:
         return f"{self.partition_prefix(partition)}share:{agent_id}"
+
+    def room(self, partition: int, agent_id: str, bound: str) -> str:
+        """Who waits for room at an agent. `bound`: a lane, `all` lanes, or `of:<sender>`."""
+        return f"{self.partition_prefix(partition)}room:{agent_id}:{bound}"
 
     def inflight(self, partition: int) -> str:
         return self.partition_prefix(partition) + "inflight"

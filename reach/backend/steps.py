@@ -47,7 +47,7 @@ class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
 
     act: Literal["deliver", "delay", "finish", "move", "stay", "hold", "observe"]
     agent: str = ""
-    max_inbox: int = 0  # 0 = no bound
+    max_inbox: int = 0  # what lies in the lane of its inbox that nobody has taken yet; 0 = no bound
     wait_ms: int = 0  # delay: from now, by the clock of the backend
     answer: Answer | None = None
     dead: bool = False
@@ -55,6 +55,7 @@ class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
     room: int = 0  # move: not where as many entries lie in the agent's lanes already; 0 = no bound
     via: str = ""  # deliver, move: not by its own pattern, but by this way; its receipt says so
     max_agent: int = 0  # what lies in all lanes of its inbox, queued and running; 0 = no bound
+    rooms: "tuple[Plan, ...]" = ()  # delay: until one of these hand-overs finds room, if that comes first; at most 16
 
 
 class Send(msgspec.Struct, frozen=True):

@@ -48,4 +48,7 @@ def _part(most: int, partitions: int) -> int:
 
 
 def _plan(plan: Plan, per_agent: int) -> Plan:
-    return msgspec.structs.replace(plan, max_agent=min(per_agent, plan.max_agent or per_agent))
+    if not per_agent:
+        return plan
+    rooms = tuple(_plan(each, per_agent) for each in plan.rooms)
+    return msgspec.structs.replace(plan, max_agent=min(per_agent, plan.max_agent or per_agent), rooms=rooms)

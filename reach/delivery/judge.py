@@ -16,6 +16,7 @@ from reach.delivery.answers import addressed, refusal
 from reach.delivery.deadlines import moments
 from reach.delivery.planning import plan_of
 from reach.delivery.retry import MAX_JITTER, MIN_JITTER, retry_of
+from reach.delivery.rooms import not_asked
 from reach.delivery.staging import delayed, held_beside, longest, stages_of
 from reach.envelope import rules
 from reach.envelope.codec import DEFAULT_MAX_BYTES, decode
@@ -65,6 +66,7 @@ class Case(msgspec.Struct):
     others: dict[int, Choice] = {}  # of a held leg of a stage: what is chosen for the others that are held there
     decision: Decision | None = None
     tries: int = 0
+    rooms: dict[str, Plan] = {}  # hand-overs that found no room: where it waits, it waits for them
     replies_to: str = ""
     was_asked: bool = False  # its sender has had the message that it answers
     over: Finish | None = None  # its conversation has had too much of something: how it ends
@@ -301,9 +303,15 @@ class Judge:
         return self._by.index
 
     # ---------------------------------------------------------------- when a decision could not be carried out
-    def give_up(self, case: Case) -> None:
-        """After three choices that found their inbox full or gone: look again in a second; a queued leg stays where it is."""
+    def give_up(self, case: Case, now_ms: int) -> None:
+        """After three choices that found their inbox full or gone: look again in a second, or when one of those who fit has room.
+
+        A queued leg stays where it is.
+        """
         decision = _there(case.decision)
+        if case.rooms and case.envelope is not None:
+            policy = self._by.index.policy(case.envelope.target.pattern)
+            case.rooms = {**case.rooms, **not_asked(case.choice, case.leg, self._by.index, policy, now_ms)}
         if isinstance(decision, Again):
             stays = decision.state is LegState.QUEUED
             plan = Plan("stay") if stays else Plan("delay", agent=self._kept(case), wait_ms=GIVE_UP_MS)

@@ -1,5 +1,7 @@
 """A step of a decision in the form that `route` carries out: with the bounds of the inbox that it goes to. Pure."""
 
+import msgspec
+
 from reach.backend.steps import Answer, Plan
 from reach.delivery.answers import code_answer, kept_answer
 from reach.envelope.ledger import Leg
@@ -15,16 +17,12 @@ FALLBACK = "fallback"
 def plan_of(step: Step, leg: Leg | None, index: CapabilityIndex, policy: RoutePolicy, now_ms: int) -> Plan:
     """What is to be done. `policy`: of the pattern of the message; what goes by a fallback is bounded by the policy of that."""
     if isinstance(step, Observe):
-        return Plan("observe", agent=step.agent, max_inbox=_room(index, policy))
+        return _bounded(Plan("observe", agent=step.agent), index, policy, now_ms)
     if isinstance(step, Deliver | Move):
-        policy = index.policy(step.via) if step.via else policy
-        most, via = _room(index, policy), FALLBACK if step.via else ""
-        slots = _slots(index, step.agent, now_ms) if policy.max_inbox == 0 else 0
+        plan = Plan("deliver", agent=step.agent, via=FALLBACK if step.via else "")
         if isinstance(step, Move):
-            return Plan(
-                "move", agent=step.agent, max_inbox=most, free=step.free, room=step.room, max_agent=slots, via=via
-            )
-        return Plan("deliver", agent=step.agent, max_inbox=most, max_agent=slots, via=via)
+            plan = msgspec.structs.replace(plan, act="move", free=step.free, room=step.room)
+        return _bounded(plan, index, index.policy(step.via) if step.via else policy, now_ms)
     if isinstance(step, Delay):
         return Plan("delay", agent=step.agent, wait_ms=step.wait_ms)
     if isinstance(step, Finish):
@@ -34,12 +32,19 @@ def plan_of(step: Step, leg: Leg | None, index: CapabilityIndex, policy: RoutePo
     return Plan("stay")
 
 
-def _room(index: CapabilityIndex, policy: RoutePolicy) -> int:
-    return policy.max_inbox if policy.max_inbox is not None else index.setting("max_inbox", MAX_INBOX)
+def _bounded(plan: Plan, index: CapabilityIndex, policy: RoutePolicy, now_ms: int) -> Plan:
+    """With what may lie with its agent: so many in a lane of its inbox that nobody has taken yet; what runs does not count.
+
+    0: as with 1, and only while the agent has a free slot. So a greater number never admits less than a smaller one.
+    """
+    if policy.max_inbox == 0:
+        return msgspec.structs.replace(plan, max_inbox=1, max_agent=_slots(index, plan.agent, now_ms))
+    most = policy.max_inbox if policy.max_inbox is not None else index.setting("max_inbox", MAX_INBOX)
+    return msgspec.structs.replace(plan, max_inbox=most)
 
 
 def _slots(index: CapabilityIndex, agent_id: str, now_ms: int) -> int:
-    """How much its live instances run at once: where nothing is to wait in an inbox, no more lies there."""
+    """How much its live instances run at once."""
     agent = index.agents.get(agent_id)
     return agent.history(index.alive_since_ms(now_ms)).slots if agent is not None else 1
 

@@ -19,6 +19,7 @@ from reach.delivery.rates import Rates
 from reach.delivery.refusing import burials
 from reach.delivery.remembering import Remembering
 from reach.delivery.replies import Replies
+from reach.delivery.rooms import refused_by, waiting_for
 from reach.delivery.soonest import SOON_MS, plans_of, soonest_ms
 from reach.delivery.trail import Trail
 from reach.errors import SERVER_ERRORS, BackendError, BackendUnavailable
@@ -317,7 +318,9 @@ class Router:
         else:
             return False
         if case.tries >= MAX_TRIES:
-            self._judge.give_up(case)
+            self._judge.give_up(case, self._now_ms())
+        if case.rooms:
+            case.decision = waiting_for(case.decision, case.rooms)
         return True
 
     async def _refresh(self, partition: int, case: Case, reference: Reference) -> bool:
@@ -376,6 +379,7 @@ def _note_unfit(case: Case, result: RouteResult) -> None:
     """Remember whose inbox could not take it, so that the next choice is another one."""
     if result.verdict not in {"full", "gone"}:
         return
+    case.rooms = {**case.rooms, **refused_by(case.decision, result)}
     for plan in plans_of(case.decision):
         if plan.act in {"deliver", "move"}:
             case.unfit = {**case.unfit, plan.agent: unfit_of(result)}

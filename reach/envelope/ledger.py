@@ -162,6 +162,8 @@ class Leg(
         "handed": "f",
         "wait_ms": "w",
         "until_ms": "u",
+        "rooms": "wr",
+        "woken_by": "wa",
         "joined": "jn",
         "settled": "se",
         "tried": "tr",
@@ -205,6 +207,8 @@ class Leg(
     handed: bool = False  # was taken at least once: its ttl is over for good
     wait_ms: int = -1  # what Retry(after) asked for; such a return burns no attempt
     until_ms: int = 0  # a waiting leg may go on from then
+    rooms: tuple[str, ...] = ()  # <agent>:<bound>: the queues for room that it stands in while it waits
+    woken_by: str = ""  # the one of them, or <agent>:, where room came before that moment
     joined: bool = False  # it has its place in the line; what is not to go before a moment joins when it is due
     settled: bool = False  # the last change was an answer of its holder: the same answer again is no news
     tried: tuple[str, ...] = ()

@@ -84,6 +84,7 @@ def decide(
         policy=policy,
         tried=tried,
         answered=_asker(leg, elsewhere=retry.elsewhere),
+        room=leg.woken_by.partition(":")[0] if leg is not None else "",
         unfit=unfit or {},
         limited=limited or {},
         circuits=by.index.circuits,
@@ -165,7 +166,7 @@ def _drawn(
     """Where many answer, one that fits, without asking all of them. None: all are to be asked."""
     strategy = strategy_for("one", view.policy.strategy)
     weighing = WEIGHINGS.get(strategy)
-    if weighing is None or by.whole or view.answered:
+    if weighing is None or by.whole or view.answered or view.room:
         return None
     pool = by.index.pool(message.pattern, strategy, weighing)
     return None if pool is None else Hat(pool, message, view, barred, also).draw(by.memory, by.rng)

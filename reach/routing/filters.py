@@ -33,6 +33,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
         alive_since_ms: Who has not beaten since then is suspect.
         tried: The agents that this leg has already been with.
         answered: The agent whose question was answered last in this leg; "" = it has no answers, or is not to go there.
+        room: Where room has come, which ended the wait of this leg; "" = it has not waited for any.
         unfit: Agents whose inbox `route` has just found full or gone.
         limited: Agents over their rate limit, and in how many ms they may have this message.
         settling_until_ms: Until then agents are coming back after the registry was lost; 0 = nothing was lost.
@@ -47,6 +48,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     policy: RoutePolicy = RoutePolicy()
     tried: frozenset[str] = frozenset()
     answered: str = ""
+    room: str = ""
     unfit: Mapping[str, Unfit] = {}
     limited: Mapping[str, int] = {}
     circuits: Mapping[str, Mapping[int, OpenCircuit]] = {}
@@ -153,6 +155,8 @@ def capacity(agent: Agent, message: Message, view: View) -> str | None:
     found = view.unfit.get(agent.agent_id)
     if found == "agent" and view.policy.max_inbox == 0:
         return f"all its {agent.history(view.alive_since_ms).slots} slots are taken"
+    if found in {"full", "share"} and view.policy.max_inbox == 0:
+        return "what it was handed last is not taken yet"
     if found:
         return _WORDS[found]
     left = agent.context_left(view.alive_since_ms) if message.context_tokens else None
@@ -232,6 +236,11 @@ def tier(agent: Agent, message: Message, view: View) -> str | None:
     return f"is of {f'tier {agent.tier}' if agent.tier else 'no tier'}, it needs {message.tier}"
 
 
+def roomy(agent: Agent, _: Message, view: View) -> str | None:
+    """Has told the leg of room. The others had none, as far as it has heard."""
+    return f"it has waited, and room has come at {view.room}" if view.room and agent.agent_id != view.room else None
+
+
 PREFERENCES: tuple[tuple[str, Preference], ...] = (
     ("answered", asker),
     ("tier", tier),
@@ -239,6 +248,7 @@ PREFERENCES: tuple[tuple[str, Preference], ...] = (
     ("canary", canary),
     ("schema", exact),
     ("zone", near),
+    ("room", roomy),
 )
 
 
@@ -264,6 +274,7 @@ def _idle(
     tried: bool,
     canaried: bool,
     read: bool,
+    told: bool,
 ) -> frozenset[Filter]:
     """Filters and preferences that can refuse nobody just now, whoever it is."""
     idle: dict[Filter, bool] = {
@@ -276,6 +287,7 @@ def _idle(
         fresh: not tried,
         canary: not canaried,
         exact: not read,
+        roomy: not told,
     }
     return frozenset(one for one, rests in idle.items() if rests)
 
@@ -291,6 +303,7 @@ def working(filters: Named, message: Message, view: View) -> tuple[Named, Named]
         tried=bool(view.tried),
         canaried=view.policy.canary is not None,
         read=bool(view.readers),
+        told=bool(view.room),
     )
     return _working(filters, idle)
 

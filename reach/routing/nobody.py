@@ -121,10 +121,12 @@ def _full(sifted: Sifted, view: View, agents: Mapping[str, Agent]) -> Finish | N
     if not crowded:
         return None
     code, text = "overloaded", "every inbox is full"
-    if crowded == {"share"}:
-        text = "this sender fills its share of every inbox"
-    elif crowded == {"agent"} and view.policy.max_inbox == 0:
+    if view.policy.max_inbox == 0:
+        if crowded != {"agent"}:
+            return None  # a slot is free: what lies there for it is taken in a moment
         code, text = "capacity.exhausted", "every slot is taken"
+    elif crowded == {"share"}:
+        text = "this sender fills its share of every inbox"
     return Finish(code, text, reasons(sifted), retry_after_ms=room_in_ms(sifted.refused, agents, view))
 
 

@@ -192,7 +192,7 @@ class RedisPlace:
     async def _age(self, key: str, kind: str, ms: int) -> None:
         name = key.partition("}:")[2].partition(":")[0]
         match kind, name:
-            case "zset", ("due" | "beats" | "met"):
+            case "zset", ("due" | "beats" | "met" | "room"):
                 for member, _ in await self.raw.zrange(key, 0, -1, withscores=True):
                     await self.raw.zincrby(key, -ms, member)
             case "hash", "health":

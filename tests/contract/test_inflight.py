@@ -147,4 +147,7 @@ async def test_an_agent_has_no_more_than_it_may_whatever_of_it_runs(drive: Drive
     assert (await drive.leg(msg_id)).state is LegState.WAITING
     (taken,) = await drive.take()
     await drive.settle(taken, success())
-    await drive.sent(two)
+    entry = await drive.asked_again()
+    _, result = await drive.send(two)
+    assert (result.verdict, result.known) == ("full", "agent"), "the room is for the leg that waits"
+    assert (await drive.decide(entry, two)).verdict == "done"

@@ -99,6 +99,7 @@ SPOTS: dict[str, Spot] = {
     "part": Spot(part),
     "line": Spot(of_partition("line:abc")),
     "share": Spot(of_partition(f"share:{AGENT}")),
+    "room": Spot(of_partition(f"room:{AGENT}:all")),
     "inflight": Spot(of_partition("inflight")),
     "session": Spot(of_partition(f"session:{AGENT}:order-1")),
     "blob": Spot(of_partition("blob:abc")),

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator
 from time import monotonic
 
-from tests.model import bounds, circuit, conversation, lease_clock, lines, once_guard, requeue, silence, stages
+from tests.model import bounds, circuit, conversation, lease_clock, lines, once_guard, requeue, rooms, silence, stages
 from tests.model.explorer import Report, explore
 from tests.model.guards import ALL, GUARDS
 from tests.model.ledger import Ledger
@@ -54,7 +54,7 @@ def beside() -> Iterator[Report]:
     yield from (explore(stages.Stages(each)) for each in stages.SCENARIOS)
     yield from (explore(circuit.Circuit(each)) for each in circuit.SCENARIOS)
     yield from (explore(once_guard.OnceGuard(each)) for each in once_guard.SCENARIOS)
-    yield from (explore(bounds.Share()), explore(bounds.Rate()))
+    yield from (explore(bounds.Share()), explore(bounds.Rate()), explore(rooms.Rooms()))
     yield explore(requeue.Requeue(requeue.Setting()))
     yield explore(silence.Silence(silence.Setting()))
 

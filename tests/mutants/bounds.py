@@ -54,7 +54,13 @@ MUTANTS = (
     lua("brim", "spend_rate.lua", "there = math.min(there + past * rate, holds)", "there = there + past * rate", _BRIM),
     lua("stepped", "spend_rate.lua", "(wait_ms > 0 and not stepped)", "wait_ms > 0", _STEPPED),
     lua("given back", "spend_rate.lua", "if back then left = ", "if false then left = ", _BACK),
-    memory("share", "sharing", "(max_inbox + 1) // 2:", "(max_inbox + 1) // 2 or counts:", _HALF),
+    memory(
+        "share",
+        "sharing",
+        "_count(counts, head.sender) < most:",
+        "_count(counts, head.sender) < most or counts:",
+        _HALF,
+    ),
     memory("share, of open messages", "route", "    if bound:\n", "    if not bound and not part:\n", _ALL),
     memory("counted out", "taking", "    unshare(part, record, number)\n", "", _TAKEN),
     memory(

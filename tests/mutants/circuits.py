@@ -27,7 +27,7 @@ def rule(name: str, old: str, new: str, test: str) -> Mutant:
 
 
 MUTANTS = (
-    lua("route asks", "parts/placing.lua", "  if wait then return 'open', tostring(wait) end\n", "", _ASKED),
+    lua("route asks", "parts/room.lua", "  if wait then return 'open', tostring(wait) end\n", "", _ASKED),
     lua("take asks", "parts/offering.lua", "and barred(agent, f.m, l, id) then", "and not barred then", _BACK),
     lua("one probe", "parts/circuits.lua", "return in_flight(agent, row.probe) and BUSY_MS or nil", "return nil", _ONE),
     lua("probe frees", "parts/circuits.lua", "return L and L.a == agent and", "return m or L and", _LEDGER),
@@ -67,7 +67,7 @@ MUTANTS = (
     lua("no news, of who is gone", "close_inbox.lua", "  forget_health(ARGV[1])\n", "", _GONE),
     lua("stepped back", "parts/circuits.lua", "if row.opened <= now and now <", "if now <", _STEP),
     memory(
-        "route asks", "placing", 'return ("open", str(wait_ms)) if wait_ms else ("", "")', 'return ("", "")', _ASKED
+        "route asks", "room", 'return Obstacle("open", str(wait_ms)) if wait_ms else NOTHING', "return NOTHING", _ASKED
     ),
     memory("take asks", "taking", "and barred(part, agent, msg_id, number, hand):", "and not barred:", _BACK),
     memory("one probe", "health", "return BUSY_MS if _in_flight(part, agent, row.probe) else 0", "return 0", _ONE),

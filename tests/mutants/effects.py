@@ -172,9 +172,9 @@ MUTANTS: tuple[Mutant, ...] = (
     memory(
         "room",
         "route",
-        "    return RouteResult(why, known=whose) if why else None\n",
-        "    if why:\n        part.acknowledge(decision.entry.stream, decision.entry.id)\n"
-        "    return RouteResult(why, known=whose) if why else None\n",
+        "    return RouteResult(found.why, known=found.told) if found.why else None\n",
+        "    if found.why:\n        part.acknowledge(decision.entry.stream, decision.entry.id)\n"
+        "    return RouteResult(found.why, known=found.told) if found.why else None\n",
         FULL,
     ),
     lua(
@@ -187,22 +187,22 @@ MUTANTS: tuple[Mutant, ...] = (
     memory(
         "room, of a retry",
         "route",
-        "    why, told = obstacle(part, decision.msg_id, record, plan)\n    if why:\n",
-        "    why, told = obstacle(part, decision.msg_id, record, plan)\n"
-        "    if why and part.acknowledge(decision.entry.stream, decision.entry.id):\n",
+        "    if found.why:\n        return RouteResult(found.why, known=found.told)\n    if crowded",
+        "    if found.why and part.acknowledge(decision.entry.stream, decision.entry.id):\n"
+        "        return RouteResult(found.why, known=found.told)\n    if crowded",
         NO_ROOM_AGAIN,
     ),
     lua(
         "room, not looked for",
-        "parts/placing.lua",
-        "  if max > 0 and n >= max then return 'full' end\n",
+        "parts/room.lua",
+        "    if left <= 0 then return one, '', n end\n",
         "",
         FULL_FOR_ALL,
     ),
     memory(
         "room, not looked for",
-        "placing",
-        '    if 0 < plan.max_inbox <= len(inbox):\n        return "full", ""\n',
+        "room",
+        '        if left <= 0:\n            return Filled(name, "", count)\n',
         "",
         FULL_FOR_ALL,
     ),

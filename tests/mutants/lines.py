@@ -52,8 +52,8 @@ _PAIRS = (
     ),
     both(
         "line head, before the room",
-        Change("placing", "or (p.act == 'deliver' and behind(r, L)) then", "then"),
-        Change("placing", 'or (plan.act == "deliver" and is_behind(part, msg_id, record)):', ":"),
+        Change("room", "or (p.act == 'deliver' and behind(r, L)) then", "then"),
+        Change("room", 'or (plan.act == "deliver" and is_behind(part, msg_id, record)):', ":"),
         "lines::test_one_that_is_held_needs_no_room",
     ),
     both(

@@ -121,8 +121,8 @@ MUTANTS = (
     memory(
         "move deletes",
         "moving",
-        "    part.discard(leg.agent, record.head.lane, leg.hand)\n    record.change(number, moves",
-        "    record.change(number, moves",
+        "    part.discard(leg.agent, record.head.lane, leg.hand)\n",
+        "",
     ),
     memory(
         "new hand",

@@ -18,6 +18,7 @@ from tests.mutants import (
     python,
     questions,
     registration,
+    rooms,
     schemas,
     silence,
     stages,
@@ -45,4 +46,5 @@ MUTANTS: tuple[Mutant, ...] = (
     *instances.MUTANTS,
     *following.MUTANTS,
     *counting.MUTANTS,
+    *rooms.MUTANTS,
 )

@@ -6,6 +6,8 @@ from hypothesis import strategies as st
 
 from tests.property.breaking import LOST, PROBED, SPOILT, breaking
 from tests.property.in_a_line import BETWEEN, in_a_line
+from tests.property.in_a_queue import BOUNDS, in_a_queue
+from tests.property.in_a_queue import MEANWHILE as OF_A_QUEUE
 from tests.property.in_stages import MEANWHILE as IN_STAGES
 from tests.property.in_stages import in_stages
 from tests.property.one_move import Move, live, move, pause
@@ -46,9 +48,17 @@ prompts = often(b'{"refund": "\xf0\x9f\x98\x80"}', b" null ", b'"\xff"', b"1 2")
 whys, waits_ms = st.sampled_from(("left", "silent", "removed")), st.sampled_from((0, 1_000, 5_000))
 
 delivers = st.builds(plan_of, st.just("deliver"), two_agents)
+bounded = st.builds(
+    plan_of,
+    st.just("deliver"),
+    two_agents,
+    max_inbox=st.sampled_from((0, 1, 2, 4)),
+    max_agent=st.sampled_from((0, 0, 1)),
+)
 plans = st.one_of(
     delivers,
-    st.builds(plan_of, st.just("deliver"), two_agents, max_inbox=st.sampled_from((0, 1, 2, 4))),
+    bounded,
+    st.builds(plan_of, st.just("delay"), wait_ms=waits_ms, rooms=st.lists(bounded, min_size=1, max_size=2)),
     st.builds(plan_of, st.just("deliver"), any_agents),
     st.builds(plan_of, st.just("delay"), wait_ms=waits_ms),
     st.builds(plan_of, st.just("finish"), st.sampled_from(("", "a2")), dead=st.booleans()),
@@ -303,6 +313,7 @@ stories = st.one_of(
         st.sampled_from(IN_STAGES),
         st.booleans(),
     ),
+    st.builds(in_a_queue, st.sampled_from(sorted(BOUNDS)), st.sampled_from(OF_A_QUEUE)),
     st.builds(second_round, messages, st.sampled_from(("one", "all")), st.booleans()),
     st.builds(moving, messages),
     st.builds(losing, messages, st.booleans(), st.one_of(st.none(), st.just(0))),

@@ -14,6 +14,8 @@ import pytest
 from reach.backend.port import Backend
 from tests.property.breaking import PROBED, breaking
 from tests.property.in_a_line import BETWEEN, in_a_line
+from tests.property.in_a_queue import BOUNDS, in_a_queue
+from tests.property.in_a_queue import MEANWHILE as OF_A_QUEUE
 from tests.property.in_stages import MEANWHILE, in_stages
 from tests.property.moves import NAMES
 from tests.property.one_move import Move, live, move
@@ -90,6 +92,14 @@ async def test_what_becomes_of_an_order_line_looks_the_same_everywhere(urls: dic
     for between in BETWEEN:
         await follow(urls, [(in_a_line(odd, between), None)], tally)
     assert tally.walks == len(BETWEEN)
+
+
+@pytest.mark.parametrize("bound", BOUNDS)
+async def test_what_becomes_of_who_waits_for_room_looks_the_same_everywhere(urls: dict[str, str], bound: str) -> None:
+    tally = Tally()
+    for between in OF_A_QUEUE:
+        await follow(urls, [(in_a_queue(bound, between), None)], tally)
+    assert tally.walks == len(OF_A_QUEUE)
 
 
 @pytest.mark.parametrize("odd", ["stages", "stages short", "stages gone past"])

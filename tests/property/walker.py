@@ -4,7 +4,7 @@ One method is one thing that somebody does: mostly a few steps of the port one a
 dies (`Crash`), the rest is not done, and what it remembered is forgotten.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -60,9 +60,13 @@ def plan_of(
     max_inbox: int = 0,
     free: bool = False,
     room: int = 0,
+    max_agent: int = 0,
+    rooms: Iterable[Plan] = (),
 ) -> Plan:
     answer = answer_of("failed", "route.not_found") if act == "finish" else None
-    return Plan(act, agent, max_inbox, wait_ms, answer, dead, free, room=room, max_agent=2 if max_inbox == 4 else 0)
+    most = max_agent or (2 if max_inbox == 4 else 0)
+    bounds: dict[str, Any] = {"room": room, "max_agent": most, "rooms": tuple(rooms)}
+    return Plan(act, agent, max_inbox, wait_ms, answer, dead, free, **bounds)
 
 
 def answer_of(status: Literal["success", "failed", "retryable"], code: str, details: str = '{"k":1}') -> Answer:

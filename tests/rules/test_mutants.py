@@ -5,8 +5,21 @@ from pathlib import Path
 
 import pytest
 
-from tests.model import bounds, circuit, conversation, guards, lease_clock, lines, once_guard, requeue, silence, stages
+from tests.model import (
+    bounds,
+    circuit,
+    conversation,
+    guards,
+    lease_clock,
+    lines,
+    once_guard,
+    requeue,
+    rooms,
+    silence,
+    stages,
+)
 from tests.mutants import choosing, conversations, counting, fallback, following, instances, registration, schemas
+from tests.mutants import rooms as room_mutants
 from tests.mutants.mutant import Mutant
 from tests.mutants.run import Failure, Outcome, verdict_of
 from tests.mutants.table import MUTANTS
@@ -40,7 +53,7 @@ def test_no_two_have_the_same_name_or_do_the_same() -> None:
 
 
 def test_every_guard_of_the_model_is_removed_by_one() -> None:
-    models = (guards, lease_clock, conversation, bounds, circuit, lines, once_guard, requeue, silence, stages)
+    models = (guards, lease_clock, conversation, bounds, circuit, lines, once_guard, requeue, rooms, silence, stages)
     beside = (
         conversations.GUARDS
         | schemas.GUARDS
@@ -50,6 +63,7 @@ def test_every_guard_of_the_model_is_removed_by_one() -> None:
         | registration.GUARDS
         | following.GUARDS
         | counting.GUARDS
+        | room_mutants.GUARDS
     )
     wanted = frozenset[str]().union(*(model.ALL for model in models)) - PAIR | beside
     removed = {mutant.guard for mutant in MUTANTS}

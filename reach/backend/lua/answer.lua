@@ -13,12 +13,15 @@
 -- INCLUDE lanes
 -- INCLUDE record
 -- INCLUDE lining
+-- INCLUDE waking
 -- INCLUDE sharing
 -- INCLUDE standing
 -- INCLUDE staging
 -- INCLUDE closing
 -- INCLUDE releasing
 -- INCLUDE giving_back
+-- INCLUDE room
+-- INCLUDE queueing
 -- INCLUDE placing
 -- INCLUDE filling
 -- INCLUDE bounding

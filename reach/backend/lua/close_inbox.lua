@@ -8,6 +8,7 @@
 -- INCLUDE healing
 -- INCLUDE record
 -- INCLUDE lining
+-- INCLUDE waking
 -- INCLUDE sharing
 -- INCLUDE health
 -- INCLUDE standing

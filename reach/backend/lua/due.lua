@@ -9,6 +9,7 @@
 -- INCLUDE lanes
 -- INCLUDE record
 -- INCLUDE lining
+-- INCLUDE waking
 -- INCLUDE sharing
 -- INCLUDE standing
 -- INCLUDE staging
@@ -45,10 +46,8 @@ local function process(m, caller)
         touch(r, l)
         changed = true
         if #events >= 500 then at = now else at = visit(r, l, L) end
-        if at then
-          at = moment(r, L, at)
-          L.d = at
-        end
+        if at then at = moment(r, L, at) end
+        L.d = at or L.d
       end
       if at and (not first or at < first) then first = at end
     end

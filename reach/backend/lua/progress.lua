@@ -10,6 +10,7 @@
 -- INCLUDE start
 -- INCLUDE healing
 -- INCLUDE record
+-- INCLUDE waking
 -- INCLUDE sharing
 -- INCLUDE standing
 -- INCLUDE closing

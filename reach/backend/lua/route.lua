@@ -13,6 +13,7 @@ local n, max_dead = number(ARGV[1]), number(ARGV[2])
 -- INCLUDE lanes
 -- INCLUDE record
 -- INCLUDE lining
+-- INCLUDE waking
 -- INCLUDE sharing
 -- INCLUDE standing
 -- INCLUDE staging
@@ -24,6 +25,8 @@ local n, max_dead = number(ARGV[1]), number(ARGV[2])
 -- INCLUDE observing
 -- INCLUDE holding
 -- INCLUDE promoting
+-- INCLUDE room
+-- INCLUDE queueing
 -- INCLUDE placing
 -- INCLUDE rescuing
 -- INCLUDE asking

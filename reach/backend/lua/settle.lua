@@ -18,6 +18,7 @@
 -- INCLUDE healing
 -- INCLUDE record
 -- INCLUDE lining
+-- INCLUDE waking
 -- INCLUDE sharing
 -- INCLUDE standing
 -- INCLUDE staging

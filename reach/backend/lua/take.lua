@@ -14,6 +14,7 @@
 -- INCLUDE healing
 -- INCLUDE record
 -- INCLUDE lining
+-- INCLUDE waking
 -- INCLUDE sharing
 -- INCLUDE standing
 -- INCLUDE staging
@@ -56,8 +57,7 @@ local function read(lowest_first)
       lane.cursor = entry[1]
       return lane, entry
     end
-    if v then gone = 1 end
-    lane.empty = true
+    lane.empty, gone = true, v and 1 or gone
   end
   return nil
 end

@@ -9,6 +9,7 @@ from reach.backend.memory_backend.partition import Partition
 from reach.backend.memory_backend.sharing import count_out, unshare
 from reach.backend.memory_backend.staging import Behind, stepped
 from reach.backend.memory_backend.store import MessageRecord
+from reach.backend.memory_backend.waking import entry_gone, unqueue
 from reach.backend.steps import Answer
 from reach.envelope.ledger import Head, Leg, LegState
 
@@ -100,9 +101,12 @@ def close_leg(
     """
     measure(part, record, number)
     count_out(part, record, number)
+    if record.legs[number].rooms:
+        unqueue(part, msg_id, record, number)
     leg = record.legs[number]
     if leg.state in {LegState.QUEUED, LegState.RUNNING}:  # else its entry is gone, and the id may be another's
         part.discard(leg.agent, record.head.lane, leg.hand)
+        entry_gone(part, leg.agent)
     best = leg.best
     if best is not None and state is not LegState.CANCELLED and sure < best.confidence:
         record.change(number, by_agent=best.agent, by_instance=best.instance, duration_ms=best.duration_ms)
@@ -194,6 +198,7 @@ def give_back(
     unshare(part, record, number)
     if leg.agent and leg.hand != "0":
         part.discard(leg.agent, record.head.lane, leg.hand)
+        entry_gone(part, leg.agent)
     record.change(number, state=LegState.RETURNED, taken_at_ms=0, alive_at_ms=0, rearm=0, wait_ms=wait_ms)
     part.append_again(msg_id, number, leg.hand)
     part.arm(msg_id, record, number, part.now_ms + 3000)

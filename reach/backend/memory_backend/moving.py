@@ -3,6 +3,7 @@
 from reach.backend.memory_backend.partition import Partition
 from reach.backend.memory_backend.sharing import lying_with, unshare
 from reach.backend.memory_backend.store import MessageRecord
+from reach.backend.memory_backend.waking import entry_gone
 from reach.backend.steps import Plan
 
 
@@ -23,4 +24,5 @@ def leave(part: Partition, record: MessageRecord, number: int, plan: Plan) -> No
     leg = record.legs[number]
     unshare(part, record, number)
     part.discard(leg.agent, record.head.lane, leg.hand)
+    entry_gone(part, leg.agent)
     record.change(number, moves=leg.moves + (not plan.free), left=(*leg.left, leg.agent))

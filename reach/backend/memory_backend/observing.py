@@ -22,7 +22,7 @@ def observe(
     inbox = part.inbox(plan.agent, lane)
     if envelope is None or inbox is None or not part.make_readable(plan.agent, lane):
         return
-    if 0 < plan.max_inbox <= len(inbox) or 0 < plan.max_agent <= lying_with(part, plan.agent):
+    if 0 < plan.max_inbox <= part.untaken(plan.agent, lane) or 0 < plan.max_agent <= lying_with(part, plan.agent):
         return
     fields = {b"m": msg_id.encode(), b"l": str(number).encode()}
     fields |= {b"x": str(ends_at_ms(record.head, record.legs[number])).encode(), b"a": b"0", b"o": b"1"}

@@ -13,6 +13,7 @@ from reach.backend.memory_backend.partition import Partition
 from reach.backend.memory_backend.placing import post_routed
 from reach.backend.memory_backend.sharing import unshare
 from reach.backend.memory_backend.store import MessageRecord
+from reach.backend.memory_backend.waking import entry_gone
 from reach.backend.steps import AnswerVerdict, Parking, SettleVerdict
 from reach.envelope.circuit import probe_of
 from reach.envelope.ledger import Given, Leg, LegState, ends_at_ms
@@ -66,6 +67,7 @@ def _park(
     unshare(part, record, number)
     leg = record.legs[number]
     part.discard(leg.agent, record.head.lane, leg.hand)
+    entry_gone(part, leg.agent)
     record.change(
         number,
         state=LegState.PARKED,

@@ -130,6 +130,11 @@ class Partition:
         stream.make_group(GROUP_AGENT)
         return True
 
+    def untaken(self, agent: str, lane: str) -> int:
+        """How much lies in a lane that nobody has been given yet."""
+        stream, group = self.inbox(agent, lane), self.readers(agent, lane)
+        return (len(stream) if stream is not None else 0) - (len(group.pending) if group is not None else 0)
+
     def hold(self, agent: str, lane: str, instance: str, hands: Iterable[str]) -> list[str]:
         """XCLAIM FORCE JUSTID: hands whose entry lies in the lane are pending to this instance from now, whatever its group knew."""
         stream = self.inbox(agent, lane)

@@ -11,42 +11,23 @@ from reach.backend.memory_backend.closing import (
     remembered,
     with_member,
 )
-from reach.backend.memory_backend.health import handed, shut_ms
-from reach.backend.memory_backend.holding import held_back, is_behind
+from reach.backend.memory_backend.health import handed
+from reach.backend.memory_backend.holding import held_back
 from reach.backend.memory_backend.observing import staged
 from reach.backend.memory_backend.partition import Partition
 from reach.backend.memory_backend.promoting import promote
-from reach.backend.memory_backend.sharing import lying_with, share, share_taken
+from reach.backend.memory_backend.queueing import queue_up, served
+from reach.backend.memory_backend.sharing import share
 from reach.backend.memory_backend.staging import staged_members, stages_of
 from reach.backend.memory_backend.store import MessageRecord
 from reach.backend.memory_backend.ticking import LEASE_MS
+from reach.backend.memory_backend.waking import unqueue
 from reach.backend.steps import Plan
 from reach.envelope.ledger import Leg, LegState, ends_at_ms
 from reach.errors import BackendError
 
-
-def obstacle(
-    part: Partition, msg_id: str, record: MessageRecord, plan: Plan
-) -> tuple[Literal["", "gone", "full", "open"], str]:
-    """Why the plan cannot be carried out, looked at before anything is written (but for a group that was lost); "" = it can.
-
-    full: with "share" where the inbox is so only for this sender, "agent" where the agent has as much as it may.
-    open: with the ms for which the circuit is.
-    """
-    if plan.act not in {"deliver", "move"} or (plan.act == "deliver" and is_behind(part, msg_id, record)):
-        return "", ""
-    head = record.head
-    inbox = part.inbox(plan.agent, head.lane)
-    if inbox is None or not part.make_readable(plan.agent, head.lane):
-        return "gone", ""
-    if 0 < plan.max_inbox <= len(inbox):
-        return "full", ""
-    if 0 < plan.max_agent <= lying_with(part, plan.agent):
-        return "full", "agent"
-    if plan.max_inbox > 0 and share_taken(part, head, plan.agent, plan.max_inbox):
-        return "full", "share"
-    wait_ms = shut_ms(part, plan.agent)
-    return ("open", str(wait_ms)) if wait_ms else ("", "")
+#: an `again` that was lost is made good after so long
+CALLED_MS = 3_000
 
 
 class Placed(NamedTuple):
@@ -60,6 +41,18 @@ def place(
     part: Partition, msg_id: str, record: MessageRecord, number: int, plan: Plan, envelope: bytes | None
 ) -> Placed:
     """Do what the plan says, unless it is not the first in its line, waits for its stage, or only observes."""
+    placed = _place(part, msg_id, record, number, plan, envelope)
+    leg = record.legs[number]
+    if leg.rooms and leg.state is LegState.QUEUED:
+        served(part, msg_id, record, number, plan)
+    elif leg.rooms and leg.state is not LegState.WAITING:
+        unqueue(part, msg_id, record, number)
+    return placed
+
+
+def _place(
+    part: Partition, msg_id: str, record: MessageRecord, number: int, plan: Plan, envelope: bytes | None
+) -> Placed:
     if record.head.scope == "all":
         left = staged(part, msg_id, record, number, plan, envelope)
         if left is None:
@@ -75,7 +68,8 @@ def place(
         record.change(number, state=LegState.WAITING, until_ms=until_ms)
         if part.kept_envelope(msg_id) is None and envelope is not None:
             part.keep_envelope(msg_id, record.head, envelope)
-        part.arm(msg_id, record, number, until_ms)
+        is_called = queue_up(part, msg_id, record, number, plan.rooms)
+        part.arm(msg_id, record, number, part.now_ms + CALLED_MS if is_called else until_ms)
     else:
         _finish(part, msg_id, record, number, plan, envelope)
     return Placed()

@@ -10,9 +10,10 @@ from reach.backend.memory_backend.lining import first, has_line
 from reach.backend.memory_backend.moving import crowded, leave, undelivered
 from reach.backend.memory_backend.observing import observe
 from reach.backend.memory_backend.partition import Partition
-from reach.backend.memory_backend.placing import Placed, obstacle, place, post_routed
+from reach.backend.memory_backend.placing import Placed, place, post_routed
 from reach.backend.memory_backend.raising import raise_timeouts, tell_callers
 from reach.backend.memory_backend.rescuing import letter_of, rescue
+from reach.backend.memory_backend.room import obstacle
 from reach.backend.memory_backend.sharing import count_in, lying_with, over_bound
 from reach.backend.memory_backend.staging import call_stage, hopeless, is_free, reordered, stage_of
 from reach.backend.memory_backend.store import MessageRecord
@@ -151,14 +152,20 @@ def _hindered(part: Partition, decision: Send) -> RouteResult | None:
         return None
     if not decision.plans:
         raise BackendError("a decision without a plan", details={"msg_id": decision.msg_id})
-    why, whose = obstacle(part, decision.msg_id, MessageRecord(decision.head, {}), decision.plans[0])
-    return RouteResult(why, known=whose) if why else None
+    head = msgspec.structs.replace(decision.head, accepted_at_ms=_accepted_at_ms(part, decision))
+    found = obstacle(part, decision.msg_id, MessageRecord(head, {}), decision.plans[0])
+    return RouteResult(found.why, known=found.told) if found.why else None
+
+
+def _accepted_at_ms(part: Partition, decision: Send) -> int:
+    """An entry id from the future counts as now."""
+    return min(parse_id(decision.entry.id)[0], part.now_ms)
 
 
 def _timed(part: Partition, decision: Send, open_legs: int, legs: int) -> Head:
-    """The head with its moments. An entry id from the future counts as now."""
+    """The head with its moments."""
     head = decision.head
-    accepted_at_ms = min(parse_id(decision.entry.id)[0], part.now_ms)
+    accepted_at_ms = _accepted_at_ms(part, decision)
     start_ms = max(accepted_at_ms, head.not_before_ms)
     return msgspec.structs.replace(
         head,
@@ -194,8 +201,9 @@ def _open(part: Partition, decision: Send, record: MessageRecord, number: int, p
 
 def _adjusted(part: Partition, msg_id: str, record: MessageRecord, plan: Plan) -> Plan:
     """A leg of a broadcast whose inbox is full or whose circuit is open waits, the others go on."""
-    if obstacle(part, msg_id, record, plan)[0] in {"full", "open"}:
-        return Plan("delay", agent=plan.agent, wait_ms=1000)
+    why = obstacle(part, msg_id, record, plan).why
+    if why in {"full", "open"}:
+        return Plan("delay", agent=plan.agent, wait_ms=1000, rooms=(plan,) if why == "full" else ())
     return plan
 
 
@@ -225,9 +233,9 @@ def _again(part: Partition, decision: Again) -> RouteResult:
 def _go_on(part: Partition, decision: Again, record: MessageRecord) -> RouteResult:
     """Carry a decision for one leg out, unless there is no room for it."""
     plan = decision.plan
-    why, told = obstacle(part, decision.msg_id, record, plan)
-    if why:
-        return RouteResult(why, known=told)
+    found = obstacle(part, decision.msg_id, record, plan, decision.leg)
+    if found.why:
+        return RouteResult(found.why, known=found.told)
     if crowded(part, plan):
         return RouteResult("full")
     if not part.acknowledge(decision.entry.stream, decision.entry.id):

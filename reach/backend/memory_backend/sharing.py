@@ -9,6 +9,7 @@ from typing import Literal
 from reach import ids
 from reach.backend.memory_backend.partition import Partition
 from reach.backend.memory_backend.store import Hash, MessageRecord
+from reach.backend.memory_backend.waking import less_queued
 from reach.envelope.ledger import Head, LegState
 
 ALL = "*"
@@ -24,13 +25,15 @@ def unshare(part: Partition, record: MessageRecord, number: int) -> None:
     leg = record.legs[number]
     if leg.state is LegState.QUEUED:
         _less(part, part.keys.share(part.number, leg.agent), record.head.sender)
+        less_queued(part, leg.agent, record.head)
 
 
-def share_taken(part: Partition, head: Head, agent: str, max_inbox: int) -> bool:
-    """Whether this sender fills half of an inbox with room for so many. What says that more is queued than lies there goes."""
+def share_taken(part: Partition, head: Head, agent: str, most: int) -> bool:
+    """Whether this sender has so many queued there. What says that more is queued than lies there goes."""
     key = part.keys.share(part.number, agent)
     counts = _counts(part, key)
-    if counts is None or _count(counts, head.sender) < (max_inbox + 1) // 2:
+    counts = counts or Hash()
+    if _count(counts, head.sender) < most:
         return False
     if sum(_count(counts, sender) for sender in counts) <= lying_with(part, agent):
         return True

@@ -35,6 +35,10 @@ class ZSet(dict[str, int]):
         ripe = ((score, member) for member, score in self.items() if score <= up_to)
         return [member for _, member in heapq.nsmallest(count, ripe)]
 
+    def ranked(self) -> list[str]:
+        """ZRANGE 0 -1."""
+        return [member for _, member in sorted((score, member) for member, score in self.items())]
+
 
 class Line(list[str]):
     """A Redis list."""

@@ -127,6 +127,17 @@ def test_a_tried_one_that_is_all_that_fits_is_taken() -> None:
     assert refused == [("b", "ready"), ("c", "ready")]
 
 
+def test_who_was_told_of_room_goes_there() -> None:
+    fits, refused = names(three(), message(), view(room="b"))
+    assert fits == ["b"]
+    assert refused == [("a", "room"), ("c", "room")]
+
+
+def test_room_at_one_that_does_not_fit_any_more_is_nobody_s() -> None:
+    fits, _ = names(three(), message(), view(room="b", unfit={"b": "full"}))
+    assert fits == ["a", "c"]
+
+
 def test_the_near_are_preferred_but_a_fresh_one_far_away_is_better_than_a_tried_one() -> None:
     index = three(a="x", b="x", c="y")
     asked = message(zone="x")

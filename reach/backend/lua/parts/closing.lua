@@ -1,4 +1,4 @@
--- Ends a leg, or gives it back for a new decision. Shared by route, take, settle, due, cancel and close_inbox. Needs healing, record, lining, sharing, standing, staging.
+-- Ends a leg, or gives it back for a new decision. Shared by route, take, settle, due, cancel and close_inbox. Needs healing, record, waking, lining, sharing, standing, staging.
 local function inbox(r, agent) return P .. 'inbox:' .. agent .. ':' .. r.head.la end
 
 local function quoted(s) return s and s ~= '' and cjson.encode(s) or 'null' end
@@ -32,6 +32,7 @@ local function drop(r, L)
   if L.a and L.a ~= '' and L.h and L.h ~= '0' then
     redis.pcall('XACK', inbox(r, L.a), 'agent', L.h)
     redis.pcall('XDEL', inbox(r, L.a), L.h)
+    entry_gone(L.a)
   end
 end
 
@@ -51,6 +52,7 @@ local function close(r, l, L, state, answer, run)
   L.as = (L.n or 0) + (run and 1 or 0)
   measure(r, L)
   counted_out(r, L)
+  if L.wr then unqueue(r, l, L) end
   if L.st == 'queued' or L.st == 'running' then drop(r, L) end -- else its hand is an entry that is gone, and the id may be another's
   answer, state = standing(L, state, answer)
   remember(L, answer)
@@ -75,6 +77,4 @@ local function lapse(r, l, L, state, code, message)
   close(r, l, L, state, made(code == 'cancelled' and 'failed' or 'retryable', code, message, d), L.st == 'running' or L.st == 'parked' or (L.st == 'queued' and L.tk))
 end
 
-local function again(r, l, L)
-  surely(P .. 'again', '*', 'm', r.m, 'l', l, 'h', L.h or '0')
-end
+local function again(r, l, L) surely(P .. 'again', '*', 'm', r.m, 'l', l, 'h', L.h or '0') end

@@ -43,7 +43,7 @@ local function decided(d)
     return {'changed'}
   end
   if L.st == 'held' and r.all then return release_stage(r, d) end
-  local why, told = obstacle(r, p, L)
+  local why, told = obstacle(r, p, L, d.l)
   if why then return {why, told} end
   if crowded(r, p) then return {'full'} end
   if not acknowledge(d) then return {'skipped'} end

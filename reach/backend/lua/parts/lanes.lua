@@ -8,3 +8,11 @@ local function readable(key)
   local made = not redis.pcall('XGROUP', 'CREATE', key, 'agent', '0').err
   return made, made
 end
+
+-- How much lies in a lane that nobody has been given yet; where it is fewer than `few` in any case, how much lies there at all.
+local function untaken(key, few)
+  local n = call('XLEN', key)
+  if n < few then return n end
+  local pending = redis.pcall('XPENDING', key, 'agent')
+  return pending.err and n or n - pending[1]
+end

@@ -13,7 +13,7 @@ local function observe(r, l, L, p, e)
   touch(r, l)
   if not e then return end
   local key, max, most = inbox(r, p.agent), p.max_inbox or 0, p.max_agent or 0
-  if not readable(key) or (max > 0 and call('XLEN', key) >= max) or (most > 0 and lying_with(p.agent) >= most) then return end
+  if not readable(key) or (max > 0 and untaken(key, max) >= max) or (most > 0 and lying_with(p.agent) >= most) then return end
   local a = {'m', r.m, 'l', l, 'x', ends(r, L), 'a', 0, 'o', 1}
   if not is_large(r, e) then a[#a + 1], a[#a + 2] = 'e', e else r.head.ob = true end
   local id = add(key, 'NOMKSTREAM', '*', unpack(a))

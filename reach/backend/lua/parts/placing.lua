@@ -1,19 +1,4 @@
--- Carries out a plan for a leg: deliver, delay, finish. Needs lanes, record, sharing, closing, giving_back, holding; `max_dead` from route.
-
--- Looked at before anything is written (but for a group that was lost): nil, or why the plan cannot be carried out;
--- full: with 'share' where it is only for this sender, 'agent' where the agent has as much as it may.
-local function obstacle(r, p, L)
-  if p.act ~= 'deliver' and p.act ~= 'move' or (p.act == 'deliver' and behind(r, L)) then return nil end
-  local key = inbox(r, p.agent)
-  if not readable(key) then return 'gone' end
-  local n = call('XLEN', key)
-  local max = p.max_inbox or 0
-  if max > 0 and n >= max then return 'full' end
-  if (p.max_agent or 0) > 0 and lying_with(p.agent) >= p.max_agent then return 'full', 'agent' end
-  if max > 0 and share_taken(r, p.agent, max) then return 'full', 'share' end
-  local wait = shut_ms(p.agent)
-  if wait then return 'open', tostring(wait) end
-end
+-- Carries out a plan for a leg: deliver, delay, finish. Needs lanes, record, sharing, closing, giving_back, holding, queueing; `max_dead` from route.
 
 local function append(r, l, L, agent, e)
   local a = {'m', r.m, 'l', l, 'x', L.f and ends(r, L) or math.min(r.head.fa, ends(r, L)), 'a', (L.n or 0) + 1}
@@ -36,7 +21,7 @@ local function bury(r, l, L, e)
   return letter(r.m, e, text(r, l, L, false), history(L))
 end
 
-local function place(r, l, L, p, e)
+local function put(r, l, L, p, e)
   r.legs[l] = L
   touch(r, l)
   local instead, shown = held_back(r, l, L, p, e)
@@ -58,7 +43,7 @@ local function place(r, l, L, p, e)
   elseif p.act == 'delay' then
     L.st, L.u = 'waiting', now + (p.wait_ms or 0)
     if call('TYPE', P .. 'env:' .. r.m).ok ~= 'string' then keep(r, e) end
-    arm(r, L, L.u)
+    arm(r, L, queue_up(r, l, L, p.rooms) and now + 3000 or L.u)
   else
     if p.agent and p.agent ~= '' then L.a = p.agent end
     remember(L, p.answer)
@@ -66,6 +51,13 @@ local function place(r, l, L, p, e)
     close(r, l, L, 'done', p.answer)
   end
   return ''
+end
+
+local function place(r, l, L, p, e)
+  local id, known = put(r, l, L, p, e)
+  if L.wr and L.st == 'queued' then served(r, l, L, p)
+  elseif L.wr and L.st ~= 'waiting' then unqueue(r, l, L) end
+  return id, known
 end
 
 -- Tells a mailbox what has become of the message; `extra` is a JSON object whose members are added.

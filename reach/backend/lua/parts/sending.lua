@@ -3,7 +3,7 @@
 -- Scope all goes on without a leg whose inbox is missing, and lets one wait whose inbox is full or whose circuit is open.
 local function adjusted(r, p)
   local why = obstacle(r, p)
-  if why == 'full' or why == 'open' then return {act = 'delay', agent = p.agent, wait_ms = 1000} end
+  if why == 'full' or why == 'open' then return {act = 'delay', agent = p.agent, wait_ms = 1000, rooms = why == 'full' and {p} or nil} end
   return p
 end
 
@@ -16,6 +16,7 @@ local function send(d, e)
   end
   local H = d.H
   local r = {m = d.m, key = P .. 'm:' .. d.m, head = H, legs = {}, dirty = {}, all = H.sc == 'all' or nil}
+  H.at = math.min(tonumber(string.match(d.id, '^%d+')), now)
   local bound = over_bound(H.s, d.mo, d.ms)
   if bound then return {'full', bound} end
   if not r.all then
@@ -23,7 +24,6 @@ local function send(d, e)
     if why then return {why, told} end
   end
   if not acknowledge(d) then return {'skipped'} end
-  H.at = math.min(tonumber(string.match(d.id, '^%d+')), now)
   local from = math.max(H.at, H.nb or 0)
   H.fa, H.ta = from + H.tt, from + H.to
   if d.r ~= '' then H.rt = {d.r} end

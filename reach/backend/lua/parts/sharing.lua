@@ -1,5 +1,5 @@
 -- How much each sender fills: of an inbox, a hash sender -> legs queued there, over all its lanes; and of the partition, a hash sender ->
--- open messages ('*': of all), where those are bounded. Needs record.
+-- open messages ('*': of all), where those are bounded. Needs record, waking.
 -- It only bounds: a count that was lost lets its sender have more for a while, one that says too much is found out and goes.
 local function share_key(agent) return P .. 'share:' .. agent end
 
@@ -26,7 +26,9 @@ local function shared(r, agent) more(r, share_key(agent), r.head.s) end
 
 -- The leg leaves `queued`: to be called before its state changes.
 local function unshared(r, L)
-  if L.st == 'queued' and L.a then less(share_key(L.a), r.head.s) end
+  if L.st ~= 'queued' or not L.a then return end
+  less(share_key(L.a), r.head.s)
+  less_queued(L.a, r.head.la, r.head.s)
 end
 
 -- How many entries lie in an inbox, queued and running.
@@ -39,11 +41,12 @@ local function lying_with(agent)
   return lying
 end
 
--- Whether this sender fills half of an inbox with room for `max`. What says that more is queued than lies there has drifted: it goes.
-local function share_taken(r, agent, max)
+-- Whether this sender has so many queued there. What says that more is queued than lies there has drifted: it goes.
+local function share_taken(r, agent, most)
   local key, all = share_key(agent), 0
-  if said(key, r.head.s) < math.ceil(max / 2) then return false end
-  for _, n in ipairs(call('HVALS', key)) do all = all + (number(n) or 0) end
+  if said(key, r.head.s) < most then return false end
+  local counts = redis.pcall('HVALS', key)
+  for _, n in ipairs(counts.err and {} or counts) do all = all + (number(n) or 0) end
   if all <= lying_with(agent) then return true end
   call('DEL', key)
   return false
