@@ -52,7 +52,9 @@ class Setting(NamedTuple):
 SETTINGS: tuple[Setting, ...] = (
     Setting("partitions", 1, "how many partitions the env has; changed only while nothing is under way"),
     Setting(
-        "max_inbox", 10_000, "an inbox with so many entries is full, unless the policy of the pattern says otherwise"
+        "max_inbox",
+        10_000,
+        "a lane of an inbox is full with so many that nobody has taken, unless the policy of the pattern says otherwise",
     ),
     Setting("max_inflight", 0, "so many messages may be open, over all partitions; one more is refused; 0: any number"),
     Setting("max_inflight_per_sender", 0, "the same of one sender"),

@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from reach.backend.steps import Parking, Plan, RouteResult, Taken, WorkEntry
+from reach.backend.steps import Parking, Plan, RouteResult, Send, Settlement, Taken, WorkEntry
 from reach.delivery.planning import plan_of
 from reach.envelope.ledger import LegState
 from reach.envelope.registration import RoutePolicy
 from reach.routing.index import CapabilityIndex
 from reach.routing.steps import Deliver
-from tests.contract.drive import AGENT, Drive, retryable, success
+from tests.contract.drive import AGENT, ENVELOPE, Drive, head_of, new_id, retryable, success
 from tests.contract.places import KEYS
 from tests.unit.routing.seen import NOW, add
 
@@ -336,6 +336,26 @@ async def test_it_waits_in_no_more_than_sixteen_queues(drive: Drive) -> None:
         await drive.sent(Plan("deliver", agent))
         rooms.append(Plan("deliver", agent, max_agent=1))
     assert len((await drive.leg(await waits(drive, *rooms))).rooms) == 16
+
+
+async def test_each_partition_counts_by_itself(drive: Drive) -> None:
+    """An agent of one slot has one message of each: docs/routing.md says so."""
+    backend = drive.backend
+    await drive.running_by(ONE_SLOT)
+    await waits(drive)
+    await backend.open_inbox(1, AGENT)
+    await backend.submit(1, "normal", ENVELOPE)
+    await backend.submit(1, "normal", ENVELOPE)
+    found = []
+    for entry in await backend.read_work("router-1", [1], 10, 0):
+        msg_id = new_id()
+        (result,) = await backend.route(1, [Send(entry, msg_id, head_of(msg_id), (ONE_SLOT,), ENVELOPE)])
+        found.append(result.verdict)
+    assert found == ["done", "full"]
+    (taken,) = (await backend.take(1, AGENT, "i1", 10)).taken
+    settlement = Settlement(taken.msg_id, 0, taken.hand, success(), "i1")
+    assert await backend.settle(1, AGENT, [settlement]) == ["done"]
+    assert await called(drive) == [], "room there is none here"
 
 
 # ---------------------------------------------------------------- max_inbox: 0 <= 1 <= 2

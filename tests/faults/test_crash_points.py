@@ -11,13 +11,31 @@ import pytest
 
 from reach.backend.port import Backend
 from reach.backend.private_server import PrivateServer
-from tests.faults import flows_agent, flows_circuit, flows_client, flows_lines, flows_router, flows_stages, flows_time
+from tests.faults import (
+    flows_agent,
+    flows_circuit,
+    flows_client,
+    flows_lines,
+    flows_rooms,
+    flows_router,
+    flows_stages,
+    flows_time,
+)
 from tests.faults.crash_world import CrashWorld
 from tests.faults.flows import FLOWS, Flow
 from tests.faults.process import HOWS, Fault, How
 from tests.faults.stages import MemoryStage, RedisStage, Stage
 
-__all__ = ["flows_agent", "flows_circuit", "flows_client", "flows_lines", "flows_router", "flows_stages", "flows_time"]
+__all__ = [
+    "flows_agent",
+    "flows_circuit",
+    "flows_client",
+    "flows_lines",
+    "flows_rooms",
+    "flows_router",
+    "flows_stages",
+    "flows_time",
+]
 
 Record = Callable[[str, object], None]
 
