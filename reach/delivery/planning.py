@@ -1,7 +1,5 @@
 """A step of a decision in the form that `route` carries out: with the bounds of the inbox that it goes to. Pure."""
 
-import msgspec
-
 from reach.backend.steps import Answer, Plan
 from reach.delivery.answers import code_answer, kept_answer
 from reach.envelope.ledger import Leg
@@ -17,12 +15,16 @@ FALLBACK = "fallback"
 def plan_of(step: Step, leg: Leg | None, index: CapabilityIndex, policy: RoutePolicy, now_ms: int) -> Plan:
     """What is to be done. `policy`: of the pattern of the message; what goes by a fallback is bounded by the policy of that."""
     if isinstance(step, Observe):
-        return _bounded(Plan("observe", agent=step.agent), index, policy, now_ms)
+        most, slots = _bounds(step.agent, index, policy, now_ms)
+        return Plan("observe", agent=step.agent, max_inbox=most, max_agent=slots)
     if isinstance(step, Deliver | Move):
-        plan = Plan("deliver", agent=step.agent, via=FALLBACK if step.via else "")
+        most, slots = _bounds(step.agent, index, index.policy(step.via) if step.via else policy, now_ms)
+        via = FALLBACK if step.via else ""
         if isinstance(step, Move):
-            plan = msgspec.structs.replace(plan, act="move", free=step.free, room=step.room)
-        return _bounded(plan, index, index.policy(step.via) if step.via else policy, now_ms)
+            return Plan(
+                "move", agent=step.agent, max_inbox=most, free=step.free, room=step.room, max_agent=slots, via=via
+            )
+        return Plan("deliver", agent=step.agent, max_inbox=most, max_agent=slots, via=via)
     if isinstance(step, Delay):
         return Plan("delay", agent=step.agent, wait_ms=step.wait_ms)
     if isinstance(step, Finish):
@@ -32,15 +34,14 @@ def plan_of(step: Step, leg: Leg | None, index: CapabilityIndex, policy: RoutePo
     return Plan("stay")
 
 
-def _bounded(plan: Plan, index: CapabilityIndex, policy: RoutePolicy, now_ms: int) -> Plan:
-    """With what may lie with its agent: so many in a lane of its inbox that nobody has taken yet; what runs does not count.
+def _bounds(agent_id: str, index: CapabilityIndex, policy: RoutePolicy, now_ms: int) -> tuple[int, int]:
+    """How much may lie in a lane of an inbox that nobody has taken yet, and how much with its agent in all (0 = any number).
 
-    0: as with 1, and only while the agent has a free slot. So a greater number never admits less than a smaller one.
+    What runs does not count. A bound of 0 is as 1, and only while the agent has a free slot: so a greater one never admits less.
     """
     if policy.max_inbox == 0:
-        return msgspec.structs.replace(plan, max_inbox=1, max_agent=_slots(index, plan.agent, now_ms))
-    most = policy.max_inbox if policy.max_inbox is not None else index.setting("max_inbox", MAX_INBOX)
-    return msgspec.structs.replace(plan, max_inbox=most)
+        return 1, _slots(index, agent_id, now_ms)
+    return policy.max_inbox if policy.max_inbox is not None else index.setting("max_inbox", MAX_INBOX), 0
 
 
 def _slots(index: CapabilityIndex, agent_id: str, now_ms: int) -> int:

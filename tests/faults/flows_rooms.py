@@ -14,14 +14,25 @@ async def nobody_stands_there(world: CrashWorld) -> None:
 
 async def ask(world: CrashWorld, *what: str) -> None:
     """One after the other: the first runs for a while, the others wait for room, the older before the younger."""
-    await world.allow("max_inflight_per_agent", 1)
-    for body in ({"do": "sleep", "ms": 2_000}, *({"do": do} for do in what)):
+    for body in ({"do": "sleep", "ms": 500}, *({"do": do} for do in what)):
         world.ask(body, timeout=90, ttl=90)
         await world.advance(5)
 
 
+async def one_each(world: CrashWorld) -> None:
+    """Every agent may have one message, and every router knows it."""
+    await world.allow("max_inflight_per_agent", 1)
+    await world.advance(1_000)
+
+
+async def two_with_one_each(world: CrashWorld) -> None:
+    await two_agents(world)
+    await one_each(world)
+
+
 async def one_runs_and_two_wait(world: CrashWorld) -> None:
     await everybody(world)
+    await one_each(world)
     await ask(world, "ok", "ok")
 
     async def wait() -> bool:
@@ -36,7 +47,7 @@ async def two_wait_for_room(world: CrashWorld) -> None:
     await answered(world)
 
 
-@flow("router a1 a2", before=two_agents, after=nobody_stands_there)
+@flow("router a1 a2", before=two_with_one_each, after=nobody_stands_there)
 async def three_wait_for_the_room_of_two(world: CrashWorld) -> None:
     """One of them comes back, and waits once more."""
     await ask(world, "fail once", "ok", "ok", "ok")

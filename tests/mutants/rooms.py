@@ -145,8 +145,8 @@ MUTANTS = (
     python(
         "monotone, as planned",
         "delivery/planning",
-        "max_inbox=1, max_agent=_slots",
-        "max_inbox=9, max_agent=_slots",
+        "return 1, _slots(",
+        "return 9, _slots(",
         "unit/delivery/test_rooms.py::test_a_greater_bound_is_never_planned_as_a_smaller_one",
     ),
 )
