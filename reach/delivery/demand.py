@@ -10,6 +10,7 @@ from typing import Protocol
 
 import msgspec
 
+from reach import ids
 from reach.backend.port import Backend
 from reach.backend.steps import RouteResult, Send
 from reach.clock import Clock
@@ -19,7 +20,7 @@ from reach.routing.agents import Agent
 from reach.routing.index import CapabilityIndex
 from reach.routing.pattern import parse
 from reach.routing.steps import Delay
-from reach.routing.wanted import DOWN_AFTER_MS, RESULT, Demand, Line, Result, needed, read_result, steady
+from reach.routing.wanted import DOWN_AFTER_MS, RESULT, Count, Demand, Line, Result, needed, read_result, steady
 from reach.service import Report
 from reach.tracing.hops import HopRecorder
 
@@ -37,10 +38,10 @@ MAX_LOOKED_AT = 1_000
 class Counted(msgspec.Struct, frozen=True):
     """What one router has seen: within `window_ms` so many messages came, and so many ms of waiting for somebody began."""
 
-    at_ms: int
-    window_ms: int
-    arrivals: dict[str, int]
-    waits_ms: dict[str, int]
+    at_ms: Count
+    window_ms: Count
+    arrivals: dict[str, Count]
+    waits_ms: dict[str, Count]
 
 
 class _Moment(Protocol):
@@ -155,7 +156,8 @@ class DemandService:
                 waiting[name] += ms / one.window_ms  # type: ignore[assignment]
         held = {line.capability: line.wanted for line in before.lines}
         kept = (name for name, wanted in held.items() if wanted.instances)
-        names = list(dict.fromkeys((*(name for name, _ in arrivals.most_common()), *waiting, *kept)))[:MAX_CAPABILITIES]
+        asked = dict.fromkeys((*(name for name, _ in arrivals.most_common()), *waiting, *kept))
+        names = [name for name in asked if ids.is_token(name)][:MAX_CAPABILITIES]  # others have told them
         since_ms = self._index.alive_since_ms(now_ms)
         offers = {
             name: [one for one in self._index.match(parse(f"capability:{name}")) if one.alive(since_ms)]
@@ -241,7 +243,10 @@ def _read(told: Mapping[str, bytes], now_ms: int) -> tuple[list[Counted], list[s
         except (msgspec.DecodeError, UnicodeDecodeError):
             stale.append(name)
             continue
-        (counted.append(one) if abs(now_ms - one.at_ms) <= STALE_MS and one.window_ms > 0 else stale.append(name))
+        if abs(now_ms - one.at_ms) <= STALE_MS and one.window_ms > 0:
+            counted.append(one)
+        else:
+            stale.append(name)
     return counted, stale
 
 

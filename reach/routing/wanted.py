@@ -1,6 +1,7 @@
 """How many instances a capability wants: from what comes for it, what lies there and how long one takes. Pure."""
 
 from math import ceil
+from typing import Annotated
 
 import msgspec
 
@@ -16,6 +17,10 @@ NOISE_SHARE = 0.1
 DOWN_AFTER_MS = 300_000
 #: The name under which the result is told; no worker has a colon in its name.
 RESULT = ":wanted"
+
+
+#: What others have told is read within bounds: anybody may have written there.
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 
 
 class Demand(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,9 +50,9 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True):
 class Wanted(msgspec.Struct, frozen=True, omit_defaults=True):
     """How many instances are wanted, held steady: since when fewer would do, and the most that was needed since then."""
 
-    instances: int
-    low_since_ms: int = 0
-    low_peak: int = 0
+    instances: Count
+    low_since_ms: Count = 0
+    low_peak: Count = 0
 
 
 class Line(msgspec.Struct, frozen=True, omit_defaults=True):

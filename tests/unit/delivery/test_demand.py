@@ -14,6 +14,7 @@ from reach.registry.capacity import Capacity, read_capacity
 from reach.registry.env_gauges import EnvGauges
 from reach.routing.index import CapabilityIndex
 from reach.routing.steps import Choice, Delay, Deliver, Step, Why
+from reach.routing.wanted import RESULT
 from reach.testing import ManualClock
 from reach.tracing.hops import HopRecorder
 from reach.tracing.readings import Readings
@@ -174,6 +175,20 @@ async def test_made_up_capabilities_do_not_fill_the_memory(bench: Bench, monkeyp
             counter.routed(case(f"capability:c{number}", Deliver("a")), DONE)
     assert set(bench.counters[1].taken()[0]) == {"c0", "c1", "c2"}
     assert set(await bench.round(0)) == {"c0", "c1", "c2"}
+
+
+@pytest.mark.parametrize(
+    "held", [{"instances": 3}, {"instances": 10**400}, {"instances": -1}], ids=["some", "huge", "less"]
+)
+async def test_what_a_stranger_has_told_holds_up_no_reckoning(bench: Bench, held: dict[str, int]) -> None:
+    """Whoever may write there may write any name and number; what is wanted stands there until it is told anew."""
+    line = {"capability": "No Token", "demand": {}, "wanted": held}
+    await bench.backend.tell_demand(RESULT, json.dumps({"at_ms": 1, "lines": [line]}).encode())
+    for number, count in enumerate((1, 10**400)):
+        told = {"at_ms": bench.clock.wall_ms() + PACE_MS, "window_ms": 1, "arrivals": {"a:b": count, "work": count}}
+        await bench.backend.tell_demand(f"stranger{number}", json.dumps(told | {"waits_ms": {"": 5}}).encode())
+    bench.counters[0].routed(case("capability:work", Deliver("a")), DONE)
+    assert set(await bench.round()) == {"work"}
 
 
 def test_what_lies_with_an_agent_of_several_is_theirs_as_they_come() -> None:
