@@ -7,6 +7,7 @@ from typing import Any, Literal, Self, TypeVar, Unpack, overload
 from reach import ids
 from reach.envelope.message import Scope
 from reach.registry.accepting import Accepts
+from reach.registry.capacity import Capacity
 from reach.routing.explain import Explanation
 from reach.sdk.client import Embeddable, Reach
 from reach.sdk.conversation import Conversation
@@ -16,7 +17,7 @@ from reach.sdk.loop_thread import LoopThread
 from reach.sdk.options import Options
 from reach.sdk.receipt_hook import OnReceipt
 from reach.sdk.receipts import Receipt, Receipts
-from reach.sdk.sync_admin import SyncDeadLetters, SyncRoutes, SyncRules
+from reach.sdk.sync_admin import SyncDeadLetters, SyncRoutes, SyncRules, SyncSchemas
 from reach.sdk.sync_handles import SyncGroup, SyncHandle
 from reach.settings import DEFAULT_URL
 
@@ -55,7 +56,12 @@ class SyncReach:
 
     @classmethod
     def embedded(
-        cls, *agents: Embeddable, env: str = ids.DEFAULT_ENV, agent_id: str | None = None, validate: bool = False
+        cls,
+        *agents: Embeddable,
+        env: str = ids.DEFAULT_ENV,
+        agent_id: str | None = None,
+        validate: bool = False,
+        on_receipt: OnReceipt | None = None,
     ) -> Self:
         """A router, these agents and a client in this process: as `Reach.embedded`.
 
@@ -63,7 +69,9 @@ class SyncReach:
             ConfigError: The env or the agent_id cannot be used, or an event loop runs in this thread.
             RegistrationRefused: An agent's declaration was refused.
         """
-        return cls(lambda: Reach.embedded(*agents, env=env, agent_id=agent_id, validate=validate))
+        return cls(
+            lambda: Reach.embedded(*agents, env=env, agent_id=agent_id, validate=validate, on_receipt=on_receipt)
+        )
 
     def close(self) -> None:
         """End what is still waited for, disconnect, and end the thread, within 5 s. Twice is once; nothing in the child of a fork."""
@@ -161,6 +169,15 @@ class SyncReach:
     def rules(self) -> SyncRules:
         """Who may call whom in this env: list, set, remove, and test what a source may call."""
         return SyncRules(self._thread, self._reach.rules)
+
+    @property
+    def schemas(self) -> SyncSchemas:
+        """The JSON Schemas of this env: list, get, check, set, remove, and the rules of their families."""
+        return SyncSchemas(self._thread, self._reach.schemas)
+
+    def capacity(self) -> list[Capacity]:
+        """How many instances each capability wants. As `Reach.capacity`."""
+        return self._thread.call(self._reach.capacity)
 
     def conversation(self, correlation_id: str) -> Conversation | None:
         """What a conversation has used so far. As `Reach.conversation`."""

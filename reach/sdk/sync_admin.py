@@ -1,14 +1,17 @@
-"""Policies, rules and dead letters for programs without an event loop: the same calls, which wait."""
+"""Policies, rules, schemas and dead letters for programs without an event loop: the same calls, which wait."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from reach.delivery.dead_letters import DeadLetter, DeadLetters, Requeued
 from reach.envelope.call_rule import CallRule
+from reach.envelope.families import Family
+from reach.envelope.json_schema import Schema
 from reach.envelope.message import Envelope
 from reach.envelope.registration import RoutePolicy
 from reach.registry.call_rules import Permits, RuleEntry, Rules
 from reach.registry.routes import Route, Routes
+from reach.registry.schemas import Checked, Schemas
 from reach.routing.explain import Explanation
 from reach.sdk.client import Reach
 from reach.sdk.loop_thread import LoopThread
@@ -62,6 +65,37 @@ class SyncRules:
     def test(self, source: str, pattern: str, *, name: str = "", type: str = "request") -> Permits:
         """What a source may call of those that answer a pattern."""
         return self._thread.call(lambda: self._rules.test(source, pattern, name=name, type=type))
+
+
+class SyncSchemas:
+    """`Schemas`, which waits. Arguments and errors as there."""
+
+    def __init__(self, thread: LoopThread[Reach], schemas: Schemas) -> None:
+        self._thread, self._schemas = thread, schemas
+
+    def list(self) -> dict[str, Family]:
+        """Every family, by name in order."""
+        return self._thread.call(self._schemas.list)
+
+    def get(self, name: str) -> Schema | None:
+        """The JSON Schema of this name, None = there is none."""
+        return self._thread.call(lambda: self._schemas.get(name))
+
+    def check(self, name: str, schema: bytes | Schema) -> Checked:
+        """What would come of storing it. Nothing is stored."""
+        return self._thread.call(lambda: self._schemas.check(name, schema))
+
+    def set(self, name: str, schema: bytes | Schema) -> bool:
+        """Store a schema. False: what is stored means the same, and stays."""
+        return self._thread.call(lambda: self._schemas.set(name, schema))
+
+    def remove(self, name: str) -> bool:
+        """Forget a schema. False: there is none."""
+        return self._thread.call(lambda: self._schemas.remove(name))
+
+    def set_compatibility(self, family: str, compatibility: str) -> None:
+        """Say what new versions of a family must be to the ones beside them."""
+        self._thread.call(lambda: self._schemas.set_compatibility(family, compatibility))
 
 
 class SyncDeadLetters:

@@ -10,7 +10,7 @@ from typing import Any, Self
 import msgspec
 import pytest
 
-from reach import Agent, BackendUnavailable, ConfigError, Context, Rejected, SyncReach, Timeout
+from reach import Agent, BackendUnavailable, ConfigError, Context, Reach, Rejected, SyncReach, Timeout
 from reach.sdk.loop_thread import LoopThread
 from tests.unit.sdk.refunds import Approval, Desk, refunds
 from tests.unit.sdk.shops import Order, Refund, shop
@@ -298,3 +298,24 @@ def test_questions_are_answered_from_a_program_without_a_loop() -> None:
         eventually(lambda: later.status().legs[:1] and later.status().legs[0].state == "parked")
         reach.answer(later.msg_id, Approval(True))
         assert later.receipt().output == "paid"
+
+
+def test_it_has_what_reach_has() -> None:
+    """What is missing is for those who run a loop, or inside of reach."""
+    inside = {"draft", "forsake", "keep_mailbox", "mailbox_id", "origin", "recorder", "start"}
+    missing = {name for name in dir(Reach) if not name.startswith("_")} - set(dir(SyncReach))
+    assert missing == inside | {"events"}
+
+
+def test_schemas_and_capacity_wait() -> None:
+    heard: list[str] = []
+    with SyncReach.embedded(shop(), on_receipt=lambda receipt: heard.append(receipt.code)) as reach:
+        assert reach.schemas.set("a.b.v1", {"type": "string"})
+        assert reach.schemas.check("a.b.v2", {"type": "null"}).verdict.ok is False
+        assert reach.schemas.get("a.b.v1") == {"type": "string"}
+        reach.schemas.set_compatibility("a.b", "none")
+        assert reach.schemas.list()["a.b"].compatibility == "none"
+        assert reach.schemas.remove("a.b.v1")
+        assert reach.capacity() == []
+        reach.request("capability:nobody", timeout=0.1)
+    assert heard == ["timeout.total"]
