@@ -112,7 +112,10 @@ class Routes:
         if not 1 <= draws <= MAX_DRAWS:
             raise ValueError(f"draws is {draws}: 1 to {MAX_DRAWS} is wanted")
         index, now_ms = await read_index(self._backend, self._model)
-        return explain(
+        met = await self._met(envelope, index)
+        # Many draws take seconds, and the loop may be one that serves: the index is this call's own.
+        return await asyncio.to_thread(
+            explain,
             envelope,
             index,
             env=self._backend.env,
@@ -122,7 +125,7 @@ class Routes:
             draws=draws,
             replies_to=replies_to,
             was_asked=bool(replies_to),
-            met=await self._met(envelope, index),
+            met=met,
         )
 
     async def _met(self, envelope: Envelope, index: CapabilityIndex) -> Sequence[tuple[str, str, int]]:

@@ -1,5 +1,6 @@
 """Policies of patterns: what can be set, what is refused and why, and where a message would go."""
 
+import threading
 from random import Random
 from typing import Any
 
@@ -12,7 +13,9 @@ from reach.envelope.registration import Capability, Registration, RoutePolicy
 from reach.envelope.rules import partition_of, stamp_of
 from reach.errors import ConfigError, EnvelopeError
 from reach.ids import new_msg_id
+from reach.registry import routes as routes_module
 from reach.registry.routes import Routes
+from reach.routing.explain import explain
 from reach.routing.policies import read_policy
 from tests.unit.registry.place import Place
 
@@ -72,6 +75,20 @@ async def test_what_was_written_by_hand_and_could_not_be_set_is_listed_with_its_
     await place.backend.set_meta("routes", pattern, policy)
     found = {route.pattern: route for route in await Routes(place.backend).list()}
     assert said in found[pattern].problem
+
+
+async def test_many_draws_hold_up_no_loop(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked_in: list[threading.Thread] = []
+
+    def noted(*arguments: Any, **options: Any) -> Any:
+        asked_in.append(threading.current_thread())
+        return explain(*arguments, **options)
+
+    monkeypatch.setattr(routes_module, "explain", noted)
+    routes = await described(place)
+    found = await routes.explain(sent("capability:refund"), draws=100)
+    assert found.draws == 100
+    assert threading.current_thread() not in asked_in
 
 
 async def test_a_fallback_that_leads_back_is_refused_with_its_way(place: Place) -> None:
