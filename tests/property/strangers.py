@@ -47,6 +47,7 @@ class WholeWalker(Walker):
     async def watch(self) -> None:
         """What a router reads of the registry."""
         await self.backend.snapshot()
+        await self.backend.written()
         changes = await self.backend.changes(self.changes, 0)
         self.changes = changes[-1].id if changes else self.changes
         now_ms = await self.backend.now_ms()
