@@ -279,7 +279,7 @@ async def test_closing_ends_what_is_waited_for() -> None:
 @pytest.mark.parametrize("call", ["request", "ask", "send", "gather", "status", "cancel"])
 async def test_a_closed_client_says_so_at_once(call: str) -> None:
     async with Reach.embedded(shop()) as reach:
-        handle = await reach.send("refund", Order("slow"))
+        handle = await reach.send("refund", Order("ORD-1"))
     calls: dict[str, Any] = {"status": handle.status, "cancel": handle.cancel}
     with pytest.raises(BackendUnavailable, match="closed") as caught:
         async with asyncio.timeout(5):
