@@ -50,7 +50,7 @@ async def _print(url: str, env: str, name: str | None, *, follow: bool, form: st
         await backend.open()
         kept: list[dict[str, Any]] = []
         async for record in _records(backend, follow=follow):
-            if name is not None and name not in {record.get("msg_id"), record.get("correlation_id")}:
+            if name is not None and name not in (record.get("msg_id"), record.get("correlation_id")):
                 continue
             if follow:
                 recorded.tell(record, form)

@@ -50,8 +50,8 @@ def nothing_of(name: str, env: str, store: str | None) -> int:
 def line_of(record: dict[str, Any]) -> str:
     """A record on one line."""
     who = [str(record[name]) for name in ("agent", "chosen", "via", "code") if record.get(name)]
-    leg = record.get("leg", 0)
-    line = f"{moment(moment_of(record))}  {record.get('msg_id', ''):36}  {leg}  {record.get('point', ''):18}  {' '.join(who)}"
+    msg_id, point = (str(record.get(name) or "") for name in ("msg_id", "point"))
+    line = f"{moment(moment_of(record))}  {msg_id:36}  {record.get('leg', 0)}  {point:18}  {' '.join(who)}"
     return line.rstrip().replace("\n", "\\n")
 
 

@@ -12,8 +12,8 @@ from reach.events.decided import Decisions, decisions_of
 from reach.events.opening import open_store
 from reach.events.reading import Recorded, batches_from, batches_since, events_in
 from reach.events.recordings import Recording, recordings_in, with_ledger
-from reach.events.store import MAX_FOUND, Event, EventStore, Query, fits
-from reach.events.traced import Trace, trace_of
+from reach.events.store import LAST_US, MAX_FOUND, Event, EventStore, Query, fits
+from reach.events.traced import Trace, text_of, trace_of
 
 #: What JSON writes as it is.
 _PLAIN = re.compile(r"[A-Za-z0-9._:\-]+").fullmatch
@@ -253,12 +253,11 @@ class Collected:
 
     def take(self, records: Iterable[dict[str, Any]]) -> bool:
         """Whether one of them is new and belongs to it. A conversation has all its messages, a message its conversation."""
-        own = [one for one in records if one.get("correlation_id") in self.names or one.get("msg_id") in self.names]
+        own = [one for one in records if not self.names.isdisjoint(_names_in(one))]
         own = own if self._whole else [_slim(one) for one in own]
         for record in own:
-            told = {record.get("correlation_id"), record.get("msg_id")}
             if len(self.names) < MAX_FOUND:
-                self.names = self.names | {name for name in told if isinstance(name, str) and name}
+                self.names = self.names | _names_in(record)
         return self.found.take(own) > 0
 
     def take_batch(self, partition: int, batch: bytes) -> bool:
@@ -284,9 +283,14 @@ class Collected:
 
 
 def moment_of(record: dict[str, Any]) -> int:
-    """When, us; 0 where it does not say."""
+    """When, us; 0 where it does not say, or names a moment that no date has."""
     at_us = record.get("at_us")
-    return at_us if type(at_us) is int else 0
+    return at_us if type(at_us) is int and 0 <= at_us <= LAST_US else 0
+
+
+def _names_in(record: dict[str, Any]) -> set[str]:
+    """What it says that it belongs to, where that is text: anybody may have written it."""
+    return {text_of(record, "correlation_id"), text_of(record, "msg_id")} - {""}
 
 
 def _slim(record: dict[str, Any]) -> dict[str, Any]:

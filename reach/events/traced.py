@@ -137,8 +137,10 @@ def trace_of(name: str, records: Iterable[Record], *, cut: bool = False) -> Trac
     spans: dict[str, Record] = {}
     missing = count = 0
     for record in sorted(records, key=_when):
-        if record.get("point") == "gap":
-            missing += sum(number for number in dict_of(record, "counts").values() if type(number) is int)
+        if text_of(record, "point") == "gap":
+            missing += sum(
+                number for number in dict_of(record, "counts").values() if type(number) is int and number > 0
+            )
         elif text_of(record, "msg_id"):
             count += 1
             by_id.setdefault(text_of(record, "msg_id"), []).append(record)
@@ -170,7 +172,7 @@ def _message(
     below: Mapping[str, list[str]],
 ) -> Message:
     own = by_id[msg_id]
-    first = next((one for one in own if one.get("point") in {"message.received", "message.rejected"}), own[0])
+    first = next((one for one in own if text_of(one, "point") in {"message.received", "message.rejected"}), own[0])
     code, is_open = _end(own)
     runs = _runs(own)
     children = [_message(child, by_id, parents, below) for child in below.get(msg_id, ())]
@@ -190,7 +192,7 @@ def _message(
         began_at_us=_at(own[0]),
         ended_at_us=_at(own[-1]),
         runs=runs,
-        marks=tuple(_mark(one) for one in own if one.get("point") not in _SENT | _RUN | {"message.received"}),
+        marks=tuple(_mark(one) for one in own if text_of(one, "point") not in _SENT | _RUN | {"message.received"}),
         children=tuple(children),
     )
 
@@ -254,14 +256,14 @@ def _end(own: Sequence[Record]) -> tuple[str, bool]:
     last: dict[int, Record] = {}
     legs: set[int] = set()
     for record in own:
-        point, leg = record.get("point"), int_of(record, "leg")
+        point, leg = text_of(record, "point"), int_of(record, "leg")
         if point in _SENT:
             legs.add(leg)
         if point == "message.delivered":
             last[leg] = {**record, "is_final": True}
         elif point not in {"message.received", "route.matched"} and not last.get(leg, {}).get("is_final"):
             last[leg] = record
-    ended = {leg: one for leg, one in last.items() if one.get("is_final") or one.get("point") in ENDS}
+    ended = {leg: one for leg, one in last.items() if one.get("is_final") or text_of(one, "point") in ENDS}
     codes = Counter(text_of(one, "code") or "?" for _, one in sorted(ended.items()))
     is_open = bool(legs - ended.keys()) or not ended
     if len(ended) == 1:
@@ -277,7 +279,7 @@ def _parent(
     msg_id: str, own: Sequence[Record], by_id: Mapping[str, list[Record]], spans: Mapping[str, Record]
 ) -> _Parent:
     """The message in whose handling it was sent: by its span, by what its envelope answers, by its last hop."""
-    first = next((one for one in own if one.get("point") in {"message.received", "message.rejected"}), None)
+    first = next((one for one in own if text_of(one, "point") in {"message.received", "message.rejected"}), None)
     if first is None:
         return "", ""
     over = spans.get(text_of(first, "parent_span_id"))
