@@ -12,6 +12,7 @@ from reach.envelope.message import Envelope
 from reach.envelope.problems import sentence_of
 from reach.envelope.registration import MAX_CAPABILITIES, RoutePolicy
 from reach.envelope.rules import partition_of, sender_of, stamp_of
+from reach.registry.filling import fill
 from reach.registry.writing import as_json
 from reach.routing.explain import Explanation, explain
 from reach.routing.index import CapabilityIndex
@@ -147,15 +148,7 @@ async def read_index(backend: Backend, model: "Meanings | None" = None) -> tuple
     snapshot = await backend.snapshot()
     now_ms, beats = await backend.last_beats(0)
     index = CapabilityIndex(model=model)
-    index.load(
-        snapshot.agents,
-        snapshot.routes,
-        snapshot.types,
-        snapshot.meta,
-        snapshot.circuits,
-        snapshot.rules,
-        snapshot.families,
-    )
+    fill(index, snapshot)
     for last in beats:
         index.beat(last.agent_id, last.instance_id, last.at_ms, last.beat)
     if model is not None:

@@ -11,6 +11,7 @@ from reach.backend.steps import Change, LastBeat
 from reach.clock import Clock, SystemClock
 from reach.errors import BackendError
 from reach.log import PacedLog, event_log
+from reach.registry.filling import fill
 from reach.registry.grace import LATE_MS, STEP_MS, Grace
 from reach.registry.standing import Standing
 from reach.routing.index import CapabilityIndex
@@ -187,15 +188,7 @@ class Watcher:
                 self._log.warning("registry lost", version=snapshot.version, was=self._version)
                 self.index.settling_until_ms = self.now_ms() + SETTLE_MS
             with uncollected():
-                self.index.load(
-                    snapshot.agents,
-                    snapshot.routes,
-                    snapshot.types,
-                    snapshot.meta,
-                    snapshot.circuits,
-                    snapshot.rules,
-                    snapshot.families,
-                )
+                fill(self.index, snapshot)
                 self._standing.load(snapshot)
                 self.index.offline.load(snapshot.gone)
                 self._version, self._cursor = snapshot.version, snapshot.cursor

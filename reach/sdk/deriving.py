@@ -60,7 +60,7 @@ def _derived(name: str, kind: Any) -> Schema | None:
 
 
 def _of_model(kind: Any) -> Schema:
-    """Of a pydantic model. Raises NotImplementedError for what is none."""
+    """Of a pydantic model. For what is none it raises NotImplementedError, as msgspec asks of a schema_hook; `_derived` logs it."""
     if not hasattr(kind, "model_json_schema"):
         raise NotImplementedError
     schema: Schema = kind.model_json_schema()

@@ -14,6 +14,7 @@ from reach.log import event_log
 from reach.testing import wait_until
 from reach_worker.logs import BELOW, MAX_TRACEBACK_CHARS, ConsoleFormatter, JsonFormatter
 from tests.bugs.served import served
+from tests.hearing import told_everything
 
 SECRET = "pin-4711"
 FORGED = "12:00:00 error   all is lost"
@@ -35,13 +36,8 @@ class Kept(logging.Handler):
 
 @pytest.fixture
 def kept() -> Iterator[Kept]:
-    handler, logger = Kept(), logging.getLogger("reach")
-    before = logger.level
-    logger.addHandler(handler)
-    logger.setLevel(logging.DEBUG)
-    yield handler
-    logger.setLevel(before)
-    logger.removeHandler(handler)
+    with told_everything(Kept()) as handler:
+        yield handler
 
 
 def faults(record: logging.LogRecord) -> list[str]:

@@ -23,6 +23,7 @@ from reach_worker.logs import ConsoleFormatter, JsonFormatter
 from tests.collector import Collector
 from tests.e2e.plain import PlainAgent, Sender, T, Wire
 from tests.e2e.processes import Process, WorkerProcess, free_port, reach
+from tests.hearing import told_everything
 from tests.unit.events.elastic_server import ElasticServer
 
 pytestmark = pytest.mark.processes
@@ -49,13 +50,8 @@ class Lines(logging.Handler):
 
 @pytest.fixture
 def logged() -> Iterator[Lines]:
-    handler, logger = Lines(), logging.getLogger("reach")
-    before = logger.level
-    logger.addHandler(handler)
-    logger.setLevel(logging.DEBUG)
-    yield handler
-    logger.setLevel(before)
-    logger.removeHandler(handler)
+    with told_everything(Lines()) as handler:
+        yield handler
 
 
 def shop() -> Agent:
