@@ -92,6 +92,28 @@ def following(url: str) -> bool:
         return bool(client.exists(EVENTS)) and any(one["name"] == GROUP.encode() for one in client.xinfo_groups(EVENTS))
 
 
+class Unread:
+    """What retention takes before the archivers have read it: the oldest entry that they have not had is looked for until it is gone."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._id = b""
+
+    def is_lost(self) -> bool:
+        with redis.Redis.from_url(self._url) as client:
+            last = next(
+                one["last-delivered-id"] for one in client.xinfo_groups(EVENTS) if one["name"] == GROUP.encode()
+            )
+            if self._id and _moment(last) < _moment(self._id):
+                return not client.xrange(EVENTS, self._id, self._id)
+            self._id = next((entry for entry, _ in client.xrange(EVENTS, b"(" + last, count=1)), b"")
+            return False
+
+
+def _moment(entry: bytes) -> tuple[int, ...]:
+    return tuple(map(int, entry.split(b"-")))
+
+
 def settled(url: str) -> bool:
     """Whether the archivers have read and finished all that there is."""
     with redis.Redis.from_url(url) as client:
