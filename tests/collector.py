@@ -1,5 +1,6 @@
 """A collector of spans and metrics that can be told to refuse, and that says what it took."""
 
+import gzip
 import http.server
 import threading
 from types import TracebackType
@@ -14,6 +15,8 @@ class Collector:
 
     def __init__(self) -> None:
         self.spans: list[Any] = []
+        self.resources: list[dict[str, str]] = []  # whose spans they were, as often as they were told
+        self.headers: list[dict[str, str]] = []  # of each request with spans; names in lower case
         self.metrics: set[str] = set()
         self.requests = 0
         self.status = 200
@@ -25,7 +28,10 @@ class Collector:
 
             def do_POST(self) -> None:
                 take = {"/v1/traces": outer.take, "/v1/metrics": outer.take_metrics}.get(self.path, lambda _: 404)
-                status = take(self.rfile.read(int(self.headers["Content-Length"])))
+                data = self.rfile.read(int(self.headers["Content-Length"]))
+                if self.path == "/v1/traces":
+                    outer.headers.append({name.lower(): value for name, value in self.headers.items()})
+                status = take(gzip.decompress(data) if self.headers["Content-Encoding"] == "gzip" else data)
                 self.send_response(status)
                 self.send_header("Content-Length", "0")
                 self.end_headers()
@@ -65,6 +71,10 @@ class Collector:
         if self.poison and any(span.name == self.poison for span in found):
             return 400
         self.spans += found
+        self.resources += [
+            {each.key: each.value.string_value for each in resource.resource.attributes}
+            for resource in message.resource_spans
+        ]
         return 200
 
     def __enter__(self) -> Self:

@@ -21,6 +21,8 @@ from reach.sdk.options import Parent
 from reach.tracing.propagation import TraceContext, make_traceparent, parse_traceparent, span_id_of, trace_of
 
 INBOX: Final = "reach.inbox"
+#: the one header that tells of no trace
+BAGGAGE: Final = "baggage"
 
 
 class Carried(NamedTuple):
@@ -92,12 +94,12 @@ def _outer(parent: Parent | None) -> otel.Context:
 
 
 def _carried(context: otel.Context) -> Carried:
-    """As `OTEL_PROPAGATORS` say. The envelope has places for the W3C's alone: whoever uses others has these too."""
+    """As `OTEL_PROPAGATORS` say. The envelope has places for the W3C's alone: a trace that others carry (b3) has these too."""
     carrier: dict[str, str] = {}
     propagate.inject(carrier, context)
     traceparent, tracestate = carrier.pop("traceparent", None), carrier.pop("tracestate", None)
     span = trace.get_current_span(context).get_span_context()
-    if traceparent is None and carrier and span.is_valid:
+    if traceparent is None and carrier.keys() - {BAGGAGE} and span.is_valid:
         told = TraceContext(f"{span.trace_id:032x}", f"{span.span_id:016x}", span.trace_flags)
         traceparent, tracestate = make_traceparent(told), span.trace_state.to_header() or None
     return Carried(traceparent, tracestate, carrier)
