@@ -2,6 +2,7 @@
 
 import json
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,10 @@ from reach.backend.keys import KeySpace
 from reach.backend.private_server import PrivateServer
 from reach.events.opening import open_store
 from reach.events.store import event_of
+from tests.e2e.conftest import StartWorker
 from tests.e2e.plain import Wire
 from tests.e2e.processes import Process, reach
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.processes
 
@@ -64,6 +67,42 @@ async def test_search_finds_what_fits_in_redis_and_in_the_store_each_once(
     assert text == f"2026-05-28 20:27:40.000  {'m2':36}  0  agent.completed     bank ok\n"
     for wrong in (("--since", "soon"), ("--since", "2026-13-01"), ("-n", "0")):
         assert reach("events", "search", *wrong, REACH_REDIS_URL=server.url).returncode == 2
+
+
+def ago(days: float) -> int:
+    """A moment so many days ago, us."""
+    return round((time.time() - days * 86_400) * 1e6)
+
+
+def put_at(client: Wire, at_us: int, **fields: str) -> None:
+    """A record of that moment, in a batch that was written then."""
+    record = {"at_us": at_us, "point": "agent.completed", "leg": 0, "attempt": 1, "trace_id": "ab" * 16, **fields}
+    client("XADD", EVENTS, f"{at_us // 1000}-0", "b", json.dumps([record]), "v", "1")
+
+
+def test_a_failure_is_found_months_later_and_no_longer_than_it_is_to_be_kept(
+    server: PrivateServer, client: Wire, start_worker: StartWorker, tmp_path: Path
+) -> None:
+    store = f"sqlite:{tmp_path}"
+    for days, msg_id in ((100, "autumn"), (40, "winter"), (0, "today")):
+        put_at(client, ago(days), msg_id=msg_id, agent="bank", code="handler.error")
+
+    def kept() -> set[str]:
+        return {one["msg_id"] for one in found(server, "--event-store", store, "--code", "handler.error")}
+
+    archiver = start_worker("--roles", "archiver", "--event-store", store, "--event-days", "120").wait_ready()
+    eventually(lambda: len(list(tmp_path.glob("events-*.sqlite"))) == 3, 20.0, "a file for each day")
+    assert archiver.drain()[0] == 0
+    client("DEL", EVENTS)  # what Redis keeps of a day at most
+    assert kept() == {"autumn", "winter", "today"}
+    assert [one["msg_id"] for one in found(server, "--event-store", store, "--since", "110d", "--until", "60d")] == [
+        "autumn"
+    ]
+    told = reach("trace", "autumn", "--event-store", store, "--json", REACH_REDIS_URL=server.url)
+    assert json.loads(told.stdout)["records"] == 1, told.stderr
+    archiver = start_worker("--roles", "archiver", "--event-store", store, "--event-days", "60").wait_ready()
+    eventually(lambda: kept() == {"winter", "today"}, 60.0, "the oldest day gone, and no other")
+    assert archiver.drain()[0] == 0
 
 
 def test_tail_prints_what_comes_and_fits(server: PrivateServer, client: Wire) -> None:
