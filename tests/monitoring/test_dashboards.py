@@ -2,8 +2,10 @@
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -53,17 +55,26 @@ def clerk() -> Agent:
     return agent
 
 
-async def work_while(url: str, port: int, asking: Callable[[], None]) -> None:
-    """Messages that are done, refused, tried again, and for nobody, for as long as there are questions."""
+def exemplars(url: str, metric: str, since_s: float) -> list[dict[str, Any]]:
+    """The observations that are kept as examples beside the numbers."""
+    told = get(f"{url}/api/v1/query_exemplars", query=metric, start=str(since_s), end=str(time.time() + 60))
+    return [one for series in told["data"] for one in series["exemplars"]]
+
+
+async def work_while(url: str, port: int, asking: Callable[[], None]) -> set[str]:
+    """Messages that are done, refused, tried again, and for nobody, for as long as there are questions; the traces of those done."""
+    traces: set[str] = set()
     async with Reach.connect(url, agent_id="boss") as reach, asyncio.TaskGroup() as group:
         serving = group.create_task(clerk().serve(url, metrics_port=port))
         for pattern, n in (("capability:file", 1), ("capability:file", 2), ("capability:nothing", 0)):
             group.create_task(reach.request(pattern, {"n": n}, timeout=3))
         asked = group.create_task(asyncio.to_thread(asking))
         while not asked.done():
-            await asyncio.gather(*(reach.request("capability:file", {"n": n}, timeout=5) for n in range(10, 40)))
+            done = await asyncio.gather(*(reach.request("capability:file", {"n": n}, timeout=5) for n in range(10, 40)))
+            traces |= {receipt.msg_id.replace("-", "") for receipt in done}
             await asyncio.sleep(0.05)  # the programs that are asked need the machine, too
         serving.cancel()
+    return traces
 
 
 async def test_every_expression_has_an_answer(redis_url: str, start_worker: StartWorker, tmp_path: Path) -> None:
@@ -74,7 +85,7 @@ async def test_every_expression_has_an_answer(redis_url: str, start_worker: Star
     start_worker("--metrics-port", str(ports[1]), *store).wait_ready()
     config = {
         "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
-        "rule_files": [str(ROOT / "deploy/prometheus/rules.yml")],
+        "rule_files": [str(ROOT / "deploy/prometheus" / name) for name in ("rules.yml", "recording.yml")],
         "scrape_configs": [
             {"job_name": "reach", "static_configs": [{"targets": [f"127.0.0.1:{port}" for port in ports]}]}
         ],
@@ -83,7 +94,8 @@ async def test_every_expression_has_an_answer(redis_url: str, start_worker: Star
         eventually(lambda: len(ask(url, "reach_redis_up == 1")) == 2, WITHIN_S, "both are scraped")
         silent = questions()
         assert len(silent) > 50
-        await work_while(redis_url, ports[2], lambda: all_answered(url, silent))
+        began_s = time.time()
+        traces = await work_while(redis_url, ports[2], lambda: all_answered(url, silent))
         assert not silent, "no answer to:\n" + "\n".join(f"{name}: {expression}" for name, expression in silent.items())
         assert ask(url, "sum (reach_route_success_total) >= 100")
         assert ask(url, "sum (reach_retries_total) > 0")
@@ -93,6 +105,10 @@ async def test_every_expression_has_an_answer(redis_url: str, start_worker: Star
         assert len(rules) > 30
         assert [rule["name"] for rule in rules if rule["health"] != "ok"] == []
         assert ask(url, "reach:route_fail:ratio_rate5m")
+        assert {row["metric"]["quantile"] for row in ask(url, "reach_delivery_duration")} == {"0.5", "0.95", "0.99"}
+        assert [row["value"][1] for row in ask(url, "reach_agent_offline_count")] == ["0"]
+        found = exemplars(url, "reach_delivery_duration_seconds_bucket", began_s)
+        assert {one["labels"]["trace_id"] for one in found} & traces
         # Of those that wait for nothing, the one that the work has brought about, and no other.
         assert {row["metric"]["alertname"] for row in ask(url, 'ALERTS{alertstate="firing"}')} <= {
             "ReachDeadLettersGrowing"
