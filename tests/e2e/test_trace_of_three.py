@@ -2,11 +2,15 @@
 
 import asyncio
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
 from typing import Any
 
 import pytest
+import requests
 from opentelemetry import trace
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.instrumentation.requests import RequestsInstrumentor
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from oteltap import OtelTapHttpProtobufReceiver, OtelTapHttpProtobufReceiverSettings
@@ -58,7 +62,7 @@ checkout INTERNAL
 """
 
 
-def agents() -> list[Agent]:
+def agents(till: str) -> list[Agent]:
     tracer = trace.get_tracer("shop")
     clerk, teller, booker = Agent("clerk"), Agent("teller"), Agent("booker")
 
@@ -71,8 +75,7 @@ def agents() -> list[Agent]:
     async def pay(ctx: Context) -> Any:
         if ctx.attempt == 1:
             raise RuntimeError("the till is stuck")
-        with tracer.start_as_current_span("POST", kind=trace.SpanKind.CLIENT):  # as an instrumented HTTP client does
-            await asyncio.sleep(0)
+        await asyncio.to_thread(requests.post, till, data=b"1", timeout=20)
         return await ctx.ask("capability:book")
 
     @booker.capability("book")
@@ -92,6 +95,40 @@ def port(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     monkeypatch.setattr(trace, "_TRACER_PROVIDER", provider)
     yield port
     provider.shutdown()
+
+
+class Till:
+    """A web server that an agent asks, by a client that traces by itself: `asked` has the trace contexts that came."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                outer.asked.append(self.headers["traceparent"])
+                self.send_response(204)
+                self.end_headers()
+
+            def log_message(self, *_: object) -> None:
+                """Nothing."""
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
+
+
+@pytest.fixture
+def till(port: int) -> Iterator[Till]:
+    """After `port`: the client traces by the provider that there is when it is instrumented."""
+    till = Till()
+    thread = Thread(target=till.server.serve_forever, kwargs={"poll_interval": 0.05}, name="pytest till")
+    thread.start()
+    RequestsInstrumentor().instrument()
+    yield till
+    RequestsInstrumentor().uninstrument()
+    till.server.shutdown()
+    till.server.server_close()
+    thread.join()
 
 
 def attributes(span: Any) -> dict[str, Any]:
@@ -117,9 +154,9 @@ def tree(spans: list[Any], parent: bytes = b"", depth: int = 0) -> str:
     return "".join(f"{'  ' * depth}{said}\n{tree(spans, span.span_id, depth + 1)}" for said, span in below)
 
 
-async def call(url: str) -> str:
+async def call(url: str, till: str) -> str:
     tracer = trace.get_tracer("shop")
-    clerk, teller, booker = agents()
+    clerk, teller, booker = agents(till)
     async with (
         clerk.running(url, grace=0),
         teller.running(url, grace=0),
@@ -131,7 +168,9 @@ async def call(url: str) -> str:
             return f"{span.get_span_context().trace_id:032x}"
 
 
-async def test_the_span_tree_is_the_expected_one(server: PrivateServer, start_worker: StartWorker, port: int) -> None:
+async def test_the_span_tree_is_the_expected_one(
+    server: PrivateServer, start_worker: StartWorker, port: int, till: Till
+) -> None:
     settings = OtelTapHttpProtobufReceiverSettings(http_port=port, listen_on_all_interfaces=False)
     seen: dict[bytes, Any] = {}
 
@@ -142,13 +181,15 @@ async def test_the_span_tree_is_the_expected_one(server: PrivateServer, start_wo
     async with OtelTapHttpProtobufReceiver(settings) as receiver:
         worker = start_worker(OTEL_EXPORTER_OTLP_ENDPOINT=f"http://127.0.0.1:{port}")
         await asyncio.to_thread(worker.wait_ready)
-        receiving = asyncio.gather(receiver.await_trace(whole, timeout=30), call(server.url))
+        receiving = asyncio.gather(receiver.await_trace(whole, timeout=30), call(server.url, till.url))
         try:
             _, trace_id = await receiving
         except TimeoutError:
             trace_id = ""
     assert tree(list(seen.values())) == EXPECTED
     assert {span.trace_id.hex() for span in seen.values()} == {trace_id}
+    client = next(span for span in seen.values() if span.name == "POST")
+    assert [asked.split("-")[1:3] for asked in till.asked] == [[trace_id, client.span_id.hex()]]
     points = {attributes(span).get("reach.point") for span in seen.values()}
     assert points >= {
         "message.received",
