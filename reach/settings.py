@@ -173,6 +173,18 @@ def _shown(setting: Setting, text: str) -> str:
     return repr(safe_url(text) if setting.field == "redis_url" else text)
 
 
+def secret_of(text: str) -> str:
+    """A token or a key as a header of HTTP takes it: without the line end that files of secrets have.
+
+    Raises:
+        ValueError: It has characters that no header may have; the text does not show it.
+    """
+    secret = text.strip()
+    if not secret.isascii() or not secret.isprintable():
+        raise ValueError("has characters that no header of HTTP may have")
+    return secret
+
+
 def _url(text: str) -> str:
     try:
         parts = urlsplit(text)
@@ -335,7 +347,7 @@ TABLE: Final[tuple[Setting, ...]] = (
         str,
         "Where an archiver posts every terminal receipt as JSON, at least once: http:// or https://; nowhere where absent.",
     ),
-    Setting("receipt_hook_token", "receipt-hook-token", "", str, "The bearer token that goes with it."),
+    Setting("receipt_hook_token", "receipt-hook-token", "", secret_of, "The bearer token that goes with it."),
     Setting(
         "trace_share",
         "trace-share",
@@ -355,6 +367,10 @@ TABLE: Final[tuple[Setting, ...]] = (
     ),
     Setting("alert_listen", "alert-listen", "0.0.0.0:9095", _listen, "Where it takes what Alertmanager posts."),
     Setting(
-        "alert_token", "alert-token", "", str, "The bearer token that Alertmanager must send it; none where absent."
+        "alert_token",
+        "alert-token",
+        "",
+        secret_of,
+        "The bearer token that Alertmanager must send it; none where absent.",
     ),
 )

@@ -10,7 +10,9 @@ from typing import Any
 
 import msgspec
 
+from reach.errors import ConfigError
 from reach.events.store import StoreUnavailable
+from reach.settings import secret_of
 
 TIMEOUT_S = 20.0
 MAX_ANSWER_BYTES = 64 << 20
@@ -40,6 +42,7 @@ class Connection:
     """Opened with the first request, and again after it was lost. The credentials are in no error and no log."""
 
     def __init__(self, scheme: str, host: str, port: int, environ: Mapping[str, str]) -> None:
+        """Raises ConfigError for a key that no header may have."""
         self._scheme, self._host, self._port = scheme, host, port
         self._headers = {"Accept": "application/json", "Connection": "keep-alive", **_authorization(environ)}
         self._open: http.client.HTTPConnection | None = None
@@ -96,7 +99,11 @@ class Connection:
 
 
 def _authorization(environ: Mapping[str, str]) -> dict[str, str]:
-    key, user = environ.get("ELASTIC_API_KEY"), environ.get("ELASTIC_USERNAME")
+    try:
+        key = secret_of(environ.get("ELASTIC_API_KEY", ""))
+    except ValueError as error:
+        raise ConfigError(f"ELASTIC_API_KEY {error}") from None
+    user = environ.get("ELASTIC_USERNAME")
     if key:
         return {"Authorization": f"ApiKey {key}"}
     if user:

@@ -76,7 +76,7 @@ class ElasticStore:
         """`environ`: ELASTIC_API_KEY, or ELASTIC_USERNAME and ELASTIC_PASSWORD.
 
         Raises:
-            ConfigError: The URL is none of ours.
+            ConfigError: The URL is none of ours, or the key cannot go into a header.
         """
         parts = urlsplit(url)
         name = parts.path.strip("/")

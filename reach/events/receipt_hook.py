@@ -62,10 +62,12 @@ class Address:
             host, port = parts.hostname, parts.port
         except ValueError:
             raise ConfigError(wanted) from None
-        if not host or parts.scheme not in {"http", "https"}:
+        path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        is_sendable = path.isascii() and path.isprintable() and " " not in path
+        if not host or parts.scheme not in {"http", "https"} or not is_sendable:
             raise ConfigError(wanted)
         self._host, self._port, self._secure = host, port, parts.scheme == "https"
-        self._path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        self._path = path
         self._token = token
 
     def __str__(self) -> str:

@@ -42,6 +42,16 @@ def test_all_problems_are_told_at_once_and_without_the_password() -> None:
     assert "hunter2" not in str(caught.value)
 
 
+@pytest.mark.parametrize("variable", ["REACH_RECEIPT_HOOK_TOKEN", "REACH_ALERT_TOKEN"])
+def test_a_token_goes_into_a_header_without_its_line_end_or_not_at_all_and_is_not_shown(variable: str) -> None:
+    field = variable.removeprefix("REACH_").lower()
+    assert getattr(load({variable: "hunter2\n"}), field) == "hunter2"
+    for text in ("hunter2\nX-Other: 1", "hunter2\x00", "hunter2 \u00e4"):
+        with pytest.raises(ConfigError, match=variable) as told:
+            load({variable: text})
+        assert "hunter2" not in f"{told.value!r}"
+
+
 @pytest.mark.parametrize(("text", "found"), [("all", None), ("3", (3,)), ("0,2,4-6, 2", (0, 2, 4, 5, 6))])
 def test_partitions(text: str, found: tuple[int, ...] | None) -> None:
     assert load({"REACH_SERVE_PARTITIONS": text}).serve_partitions == found

@@ -208,6 +208,21 @@ async def test_credentials_come_from_the_environment_and_go_nowhere_else(
     await store.close()
 
 
+async def test_the_line_end_that_files_of_secrets_have_is_no_part_of_a_key(
+    server: ElasticServer, slept: Sleeps
+) -> None:
+    store = store_at(server, slept, environ={"ELASTIC_API_KEY": f"{SECRET}\n"})
+    await store.open()
+    assert {headers.get("Authorization") for _, _, headers, _ in server.requests} == {f"ApiKey {SECRET}"}
+    await store.close()
+
+
+def test_a_key_that_no_header_may_have_is_told_and_not_shown() -> None:
+    with pytest.raises(ConfigError, match="ELASTIC_API_KEY") as told:
+        ElasticStore("es+http://host/hops", environ={"ELASTIC_API_KEY": f"{SECRET}\nX-Other: 1"})
+    assert SECRET not in f"{told.value!r}"
+
+
 async def test_a_server_that_is_not_there_is_told(slept: Sleeps) -> None:
     with ElasticServer().running() as server:
         store = store_at(server, slept)

@@ -140,7 +140,10 @@ def test_what_is_no_batch_has_no_ends(batch: bytes) -> None:
     assert list(posts_of(0, batch)) == []
 
 
-@pytest.mark.parametrize("url", ["", "x", "ftp://h/", "http://", "http://h:x/", "http://[/"])
+@pytest.mark.parametrize(
+    "url",
+    ["", "x", "ftp://h/", "http://", "http://h:x/", "http://[/", "http://h/a b", "http://h/\u00e4", "http://h/\x7f"],
+)
 def test_what_is_no_address_is_refused(url: str) -> None:
     with pytest.raises(ConfigError, match="receipt-hook"):
         Address(url)
