@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from reach.clock import SystemClock
-from reach.registry.env_gauges import EnvGauges, Names
+from reach.envelope.circuit import IN_A_ROW
+from reach.registry.env_gauges import ARCHIVE_GROUP, EnvGauges, Names
 from reach.registry.watcher import Watcher
 from reach.tracing.metrics import OTHER
 from reach.tracing.readings import Readings
@@ -157,6 +158,39 @@ async def test_what_is_told_of_the_env_is_what_lies_there(spine: Spine) -> None:
 
     await until(empty, "that nothing lies there", 15.0)
     assert told(gauges)["reach_oldest_pending_seconds"]["inbox",] == 0
+
+
+async def test_an_open_circuit_and_what_no_archiver_has_kept_yet_are_counted(spine: Spine) -> None:
+    await spine.register("work-1", "refund")
+    gauges = gauges_of(spine)
+    assert (await spine.backend.follow_events(0, ARCHIVE_GROUP, "a1")).batches == ()
+    for _ in range(IN_A_ROW):
+        await spine.send(envelope(max_attempts=1))
+        await run(spine, answer("retryable", "handler.error"))
+
+    async def opened() -> Found:
+        await gauges.run_once()
+        found = told(gauges)
+        return found if found.get("reach_circuits_open") == {(): 1} else {}
+
+    found = await until(opened, "the circuit of the one who always fails", 15.0)
+    assert found["reach_workers"]["archiver",] == 1
+    await spine.quiet()
+    await spine.hops.flush()
+    followed = await spine.backend.follow_events(0, ARCHIVE_GROUP, "a1")
+    assert followed.batches
+
+    async def looked() -> Found:
+        await gauges.run_once()
+        return told(gauges)
+
+    found = await looked()
+    assert found["reach_archiver_lag"] == {(): len(followed.batches)}, "it has them in hand, and has not kept them"
+    assert found["reach_archiver_lag_seconds"][()] > 0
+    await spine.backend.finish_events(0, ARCHIVE_GROUP, [entry_id for entry_id, _ in followed.batches])
+    found = await looked()
+    assert found["reach_archiver_lag"] == found["reach_archiver_lag_seconds"] == {(): 0}
+    await spine.backend.unfollow_events(0, ARCHIVE_GROUP, "a1")
 
 
 async def test_one_router_tells_it_at_a_time(spine: Spine) -> None:
