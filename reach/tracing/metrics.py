@@ -42,7 +42,12 @@ class Metric(NamedTuple):
 
 METRICS: Final[tuple[Metric, ...]] = (
     Metric("reach_build", "info", "every process", "Version of reach and of Python.", ("version", "python")),
-    Metric("reach_redis_up", "gauge", "every process", "1 where Redis answered this process when it was asked last, which is every 5 s."),
+    Metric(
+        "reach_redis_up",
+        "gauge",
+        "every process",
+        "1 where Redis answered this process when it was asked last, which is every 5 s.",
+    ),
     Metric("reach_loop_lag_seconds", "gauge", "every process", "How late the event loop was at worst within 10 s."),
     Metric(
         "reach_service_failures",
