@@ -7,7 +7,9 @@ import pytest
 
 from reach.clock import SystemClock
 from reach.envelope.circuit import IN_A_ROW
+from reach.envelope.registration import Why
 from reach.registry.env_gauges import ARCHIVE_GROUP, EnvGauges, Names
+from reach.registry.removing import remove_agent
 from reach.registry.watcher import Watcher
 from reach.tracing.metrics import OTHER
 from reach.tracing.readings import Readings
@@ -191,6 +193,31 @@ async def test_an_open_circuit_and_what_no_archiver_has_kept_yet_are_counted(spi
     found = await looked()
     assert found["reach_archiver_lag"] == found["reach_archiver_lag_seconds"] == {(): 0}
     await spine.backend.unfollow_events(0, ARCHIVE_GROUP, "a1")
+
+
+async def test_who_is_gone_is_counted_by_why_until_it_is_back(spine: Spine) -> None:
+    gauges = gauges_of(spine)
+    gone: tuple[tuple[str, Why], ...] = (("quiet-1", "silent"), ("thrown-1", "removed"))
+    for name, why in gone:
+        await spine.register(name, "other")
+        stored = (await spine.backend.snapshot()).agents[name]
+        later_ms = await spine.backend.now_ms() + 1_000
+        assert await remove_agent(spine.backend, name, stored, before_ms=later_ms, why=why)
+
+    async def offline() -> dict[tuple[str, ...], float]:
+        await gauges.run_once()
+        return told(gauges).get("reach_agents_offline", {})
+
+    async def both() -> bool:
+        return await offline() == {("left",): 0, ("silent",): 1, ("removed",): 1}
+
+    await until(both, "that both are gone", 15.0)
+    await spine.register("quiet-1", "other")
+
+    async def one() -> bool:
+        return await offline() == {("left",): 0, ("silent",): 0, ("removed",): 1}
+
+    await until(one, "that one is back", 15.0)
 
 
 async def test_one_router_tells_it_at_a_time(spine: Spine) -> None:
