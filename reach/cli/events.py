@@ -4,12 +4,12 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import click
-import msgspec
 
 from reach.backend import open_backend
 from reach.cli import edge, recorded, searching
 from reach.envelope.rules import LAST_MOMENT_MS
 from reach.events.reading import Recorded, batches_from, batches_since, events_in
+from reach.events.store import record_of
 
 #: the end of the year 9999, behind which there is no date
 LAST_US = LAST_MOMENT_MS * 1000
@@ -79,7 +79,7 @@ def _decoded(partition: int, batch: bytes) -> list[dict[str, Any]]:
     def unread(number: int | None, why: str) -> None:  # noqa: ARG001 - which one it was helps nobody here
         edge.say(f"reach: a {'batch' if number is None else 'record'} that cannot be read was left out")
 
-    found: list[dict[str, Any]] = [msgspec.json.decode(event.body) for event in events_in(partition, batch, unread)]
+    found: list[dict[str, Any]] = [record_of(event.body) for event in events_in(partition, batch, unread)]
     return [record for record in found if _has_moment(record)]
 
 

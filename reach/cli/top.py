@@ -11,6 +11,7 @@ from reach.cli import edge
 from reach.clock import SystemClock
 from reach.events.pace import WINDOW_US, Pace, Window
 from reach.events.reading import batches_from, events_in
+from reach.events.store import record_of
 from reach.registry.routes import read_index
 from reach.routing.agents import Agent
 
@@ -54,7 +55,7 @@ async def _show(url: str, env: str, form: str, *, once: bool, every_ms: int) -> 
         while True:
             for _ in range(MAX_READS):
                 batches = await anext(come)
-                window.take(msgspec.json.decode(event.body) for batch in batches for event in events_in(*batch))
+                window.take(record_of(event.body) for batch in batches for event in events_in(*batch))
                 if not batches:
                     break
             lines = await look(backend, window)

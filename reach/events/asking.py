@@ -12,7 +12,7 @@ from reach.events.decided import Decisions, decisions_of
 from reach.events.opening import open_store
 from reach.events.reading import Recorded, batches_from, batches_since, events_in
 from reach.events.recordings import Recording, recordings_in, with_ledger
-from reach.events.store import LAST_US, MAX_FOUND, Event, EventStore, Query, fits
+from reach.events.store import LAST_US, MAX_FOUND, Event, EventStore, Query, fits, record_of
 from reach.events.traced import Trace, text_of, trace_of
 
 #: What JSON writes as it is.
@@ -67,7 +67,7 @@ class Events:
         if self._store is not None:
             found.take(await self._store.find(query))
         async for batch in batches_since(self._source, query.since_us):
-            found.take(msgspec.json.decode(event.body) for event in events_in(*batch) if fits(event, query))
+            found.take(record_of(event.body) for event in events_in(*batch) if fits(event, query))
         return found.records()
 
     async def pages(self, query: Query | None = None) -> AsyncIterator[list[dict[str, Any]]]:
@@ -102,7 +102,7 @@ class Events:
         async for batches in batches_from(self._source, query.since_us):
             events = [event for batch in batches for event in events_in(*batch) if fits(event, query)]
             for event in sorted(events, key=lambda event: event.at_us):
-                yield msgspec.json.decode(event.body)
+                yield record_of(event.body)
 
     async def records_of(self, name: str, *, whole: bool = False) -> "Collected":
         """All records of a conversation, or of the one that a message belongs to, and the gaps meanwhile. `name`: correlation id or msg_id.
@@ -263,10 +263,10 @@ class Collected:
     def take_batch(self, partition: int, batch: bytes) -> bool:
         """The same, of a batch; one in which no name stands is not read."""
         if b'"gap"' in batch:
-            self.gaps.take(_decoded(event) for event in events_in(partition, batch) if _is_gap(event))
+            self.gaps.take(record_of(event.body) for event in events_in(partition, batch) if _is_gap(event))
         if len(self.names) <= 8 and all(_PLAIN(name) and name.encode() not in batch for name in self.names):
             return False
-        return self.take([_decoded(event) for event in events_in(partition, batch)])
+        return self.take([record_of(event.body) for event in events_in(partition, batch)])
 
     def span(self) -> tuple[int, int]:
         """The time in which a gap may have hidden some of them, us."""
@@ -306,8 +306,3 @@ def _slim(record: dict[str, Any]) -> dict[str, Any]:
 
 def _is_gap(event: Event) -> bool:
     return event.fields.get("point") == "gap"
-
-
-def _decoded(event: Event) -> dict[str, Any]:
-    record: dict[str, Any] = msgspec.json.decode(event.body)
-    return record

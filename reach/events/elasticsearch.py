@@ -16,7 +16,7 @@ import msgspec
 
 from reach.errors import ConfigError
 from reach.events.elastic_http import Answer, Connection
-from reach.events.store import FIELDS, Event, Query, StoreUnavailable
+from reach.events.store import FIELDS, Event, Query, StoreUnavailable, record_of
 from reach.log import PacedLog, event_log
 
 SCHEMES = ("es+http", "es+https")
@@ -155,7 +155,7 @@ class ElasticStore:
             if len(hits) < asked["size"]:
                 break
             asked["search_after"] = hits[-1]["sort"]
-        return [msgspec.json.decode(body) for body in reversed(found.values())]
+        return [record_of(body) for body in reversed(found.values())]
 
     async def prune(self, now_us: int) -> int:  # noqa: ARG002
         """Nothing: the server does it, by the policy that `open` has put."""

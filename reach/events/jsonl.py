@@ -10,7 +10,7 @@ import msgspec
 
 from reach.errors import ConfigError
 from reach.events.days import Days, day_of
-from reach.events.store import Event, Query, StoreUnavailable, event_of, fits
+from reach.events.store import Event, Query, StoreUnavailable, event_of, fits, record_of
 
 _Line = tuple[int, str, bytes]
 #: A record is JSON, where a line may only end between two words.
@@ -70,7 +70,7 @@ class JsonLines:
                             found = {line[1]: line for line in _newest(found, query)}
                 if len(found) >= query.max_found:
                     break
-            return [msgspec.json.decode(body) for _, _, body in _newest(found, query)]
+            return [record_of(body) for _, _, body in _newest(found, query)]
 
         try:
             return await asyncio.to_thread(look)

@@ -11,7 +11,7 @@ import msgspec
 from reach.clock import Clock, SystemClock
 from reach.errors import BackendError, ConfigError
 from reach.events.archiver import EventSource
-from reach.events.store import batch_name
+from reach.events.store import batch_name, bodies_of
 from reach.log import PacedLog, event_log
 from reach.service import Report
 
@@ -180,8 +180,8 @@ def posts_of(partition: int, batch: bytes) -> Iterator[Post]:
     if b'"final":true' not in batch:
         return
     try:
-        raws = msgspec.json.decode(batch, type=list[msgspec.Raw])
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        raws = bodies_of(batch)
+    except ValueError:
         return
     name = batch_name(partition, batch)
     for number, raw in enumerate(raws):

@@ -15,6 +15,7 @@ from opentelemetry.sdk.trace import ReadableSpan
 from reach.backend.port import Backend
 from reach.backend.steps import Followed
 from reach.errors import BackendError, BackendUnavailable
+from reach.events.store import bodies_of
 from reach.log import PacedLog, event_log
 from reach.service import Report
 from reach.settings import Settings
@@ -76,7 +77,6 @@ class SpanService:
         self._pace_ms = _whole(said, "OTEL_BSP_SCHEDULE_DELAY", PACE_MS)
         self._at_once = _whole(said, "OTEL_BSP_MAX_EXPORT_BATCH_SIZE", EXPORT_SPANS)
         self._resource = resources()
-        self._decode = msgspec.json.Decoder(list[msgspec.Raw]).decode
         self._decode_record = msgspec.json.Decoder(HopRecord).decode
         self._log = PacedLog(log)
         self._away = False
@@ -156,8 +156,8 @@ class SpanService:
         """The records of a batch; what is none (a later form, junk) is told and left out, so that it cannot stop the rest."""
         records = []
         try:
-            raws = self._decode(batch)
-        except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
+            raws = bodies_of(batch)
+        except ValueError as error:
             self._unread(entry, error)
             return []
         for raw in raws:

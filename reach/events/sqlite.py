@@ -8,11 +8,9 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-import msgspec
-
 from reach.errors import ConfigError
 from reach.events.days import Days, day_of
-from reach.events.store import DAY_US, FIELDS, Event, Query, StoreUnavailable
+from reach.events.store import DAY_US, FIELDS, Event, Query, StoreUnavailable, record_of
 from reach.log import event_log
 
 T = TypeVar("T")
@@ -100,7 +98,7 @@ class SqliteStore:
                 if left <= 0:
                     break
                 found += self._look(self._days.path(day), query, left)
-            return [msgspec.json.decode(body) for body in reversed(found)]
+            return [record_of(body) for body in reversed(found)]
 
         return await self._run(look)
 

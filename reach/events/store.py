@@ -6,6 +6,7 @@ from typing import Annotated, Any, Protocol
 
 import msgspec
 
+from reach.envelope import scan
 from reach.errors import BackendUnavailable
 
 MAX_FOUND = 10_000
@@ -134,7 +135,7 @@ class EventStore(Protocol):
 
 def event_of(key: str, body: bytes) -> Event | None:
     """The event of a record; None for bytes that are no JSON object: they were written by nobody who knows what a record is."""
-    told = _any_told(body)
+    told = _any_told(body) if scan.is_utf8(body) else None
     return None if told is None else Event(key, told[0], body, told[1:])
 
 
@@ -148,19 +149,47 @@ def events_of(partition: int, batch: bytes) -> list[Event | None]:
         ValueError: It is no batch.
     """
     found: Iterable[tuple[Any, ...] | None]
-    try:
-        bodies = _decode_bodies(batch)
-    except _JUNK as error:
-        raise ValueError(str(error)) from None
+    bodies, name = bodies_of(batch), batch_name(partition, batch)
     try:
         found = map(msgspec.structs.astuple, _decode_alike(batch))
     except _JUNK:  # somebody else wrote it: each record by itself
         found = map(_any_told, bodies)
-    name = batch_name(partition, batch)
+    if not scan.is_utf8(batch):
+        found = (told if scan.is_utf8(bytes(body)) else None for body, told in zip(bodies, found, strict=True))
     return [
         None if told is None else Event(f"{name}/{number:03d}", told[0], bytes(body), told[1:])
         for number, (body, told) in enumerate(zip(bodies, found, strict=True))
     ]
+
+
+def bodies_of(batch: bytes) -> list[msgspec.Raw]:
+    """The records of a batch, each as JSON. Half a character, which is legal JSON and no text, is mended: it must hide nothing else.
+
+    Raises:
+        ValueError: It is no batch.
+    """
+    try:
+        return _decode_bodies(batch)
+    except _JUNK as error:
+        mended = scan.mended(batch)
+        if mended == batch:
+            raise ValueError(str(error)) from None
+    return bodies_of(mended)
+
+
+def record_of(body: bytes) -> dict[str, Any]:
+    """An event's record as Python has it. A member of which no value can be made, such as a number beyond every float, is left out."""
+    record: dict[str, Any]
+    try:
+        record = msgspec.json.decode(body)
+    except _JUNK:
+        record = {}
+        for name, raw in _decode_members(body).items():
+            try:
+                record[name] = msgspec.json.decode(raw)
+            except _JUNK:
+                record["left_out"] = {"why": "unreadable", "bytes": len(bytes(raw))}
+    return record
 
 
 def batch_name(partition: int, batch: bytes) -> str:
@@ -181,6 +210,7 @@ def fits(event: Event, query: Query) -> bool:
 _JUNK = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 _PLACES = {name: place for place, name in enumerate(FIELDS)}
 _decode_bodies = msgspec.json.Decoder(list[msgspec.Raw]).decode
+_decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _Moment = Annotated[int, msgspec.Meta(ge=0, le=LAST_US)]
 _Text = Annotated[str, msgspec.Meta(min_length=1)]
 #: What reach writes: all at once, since there is much of it.

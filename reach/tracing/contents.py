@@ -4,6 +4,7 @@ Work hands over what it has anyway; everything that costs (hashing, putting a re
 """
 
 import hashlib
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, Literal, Protocol
 
@@ -158,6 +159,16 @@ def _check(data: bytes) -> None:
     _decode_object(data)
 
 
+#: What may be half a character, or a number beyond every float. A look costs far less than to make values of everything.
+_odd = re.compile(rb"\\u[dD][89a-fA-F]|[0-9][eE]\+?[0-9]{2}|[0-9]{200}").search
+
+
+def _check_values(data: bytes) -> None:
+    """Raises ValueError for JSON of which readers cannot make values: they would lose the record, or its whole batch."""
+    if _odd(data):
+        msgspec.json.decode(data)
+
+
 class Contents:
     """Says of each content what its record carries, by the rules of now. For one event loop.
 
@@ -212,7 +223,9 @@ class Contents:
             return NOTHING, LeftOut("drop")
         is_large = content.size > self._privacy.max_bytes
         if keeping == "keep" and not is_large:
-            return msgspec.Raw(content.whole(at_us)), None
+            whole = content.whole(at_us)
+            _check_values(whole)
+            return msgspec.Raw(whole), None
         body = content.body()
         digest = hashlib.sha256(body).hexdigest() if body else ""
         return NOTHING, LeftOut("large" if keeping == "keep" else "hash", content.size, digest)

@@ -185,6 +185,16 @@ async def test_junk_in_events_stops_nothing_and_is_told(
     await spans.close()
 
 
+async def test_half_a_character_in_a_batch_hides_no_span(backend: Backend, collector: Collector) -> None:
+    spans = service(backend)
+    await write(backend, "a", "b")
+    ((_, batch),) = await backend.read_events(0, "0", 1)
+    await backend.record(0, batch.replace(b'"agent":"a"', rb'"agent":"c","chosen":"\ud83d"'))
+    await drain(spans)
+    assert sorted(names(collector)) == ["a", "b", "b", "c"]
+    await spans.close()
+
+
 async def test_a_batch_is_as_large_as_the_variable_says(backend: Backend, collector: Collector) -> None:
     spans = service(backend, environ={"OTEL_BSP_MAX_EXPORT_BATCH_SIZE": "3", "OTEL_BSP_SCHEDULE_DELAY": "1234"})
     await write(backend, *"abcdefgh")

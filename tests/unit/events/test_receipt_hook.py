@@ -140,6 +140,11 @@ def test_what_is_no_batch_has_no_ends(batch: bytes) -> None:
     assert list(posts_of(0, batch)) == []
 
 
+def test_half_a_character_in_a_batch_hides_no_end() -> None:
+    batch = rb'[{"msg_id":"m1","envelope":{"x":"\ud83d"}},{"msg_id":"m2","final":true}]'
+    assert [msgspec.json.decode(post.body)["msg_id"] for post in posts_of(0, batch)] == ["m2"]
+
+
 @pytest.mark.parametrize(
     "url",
     ["", "x", "ftp://h/", "http://", "http://h:x/", "http://[/", "http://h/a b", "http://h/\u00e4", "http://h/\x7f"],

@@ -171,6 +171,29 @@ def test_what_is_no_batch_is_said(junk: bytes) -> None:
         events_of(0, junk)
 
 
+ODD_BATCH = b'[{"at_us":%d,"msg_id":"m1"},{"at_us":%d,"msg_id":"m2","envelope":{"x":%%s},"chosen":"a"}]' % (
+    NOON,
+    NOON + 1,
+)
+
+
+@pytest.mark.parametrize("odd", [rb'"\ud83d"', rb'{"\udc00":1}', b"1e400", b"-1E+999", b"9" * 5_000])
+async def test_a_record_with_what_no_reader_could_read_hides_no_other(store: EventStore, odd: bytes) -> None:
+    """Half a character is legal JSON, and so is a number beyond every float: anybody may have written them."""
+    events = events_of(0, ODD_BATCH % odd)
+    assert await store.write([each for each in events if each is not None]) == 2
+    one, other = await store.find(Query(text="m"))
+    assert (one["msg_id"], other["msg_id"], other["chosen"]) == ("m1", "m2", "a")
+    assert "envelope" in other or other["left_out"]["why"] == "unreadable"
+    assert await moments(store, fields={"msg_id": ("m2",)}) == [1]
+
+
+def test_a_record_that_is_no_text_is_none() -> None:
+    one, other = events_of(0, b'[{"msg_id":"m1"},{"msg_id":"m2","envelope":{"x":"\xff"}}]')
+    assert one is not None
+    assert other is None
+
+
 async def test_a_file_as_it_was_once_is_gone_on_with(tmp_path: Path) -> None:
     """The key was its primary key, and there were no batches."""
     day = tmp_path / "events-2026-05-28.sqlite"

@@ -89,6 +89,42 @@ async def test_what_is_no_json_is_left_out_alone(core: str | bytes) -> None:
         assert left_out.why == "unreadable" or told == {"privacy": "hash"}
 
 
+#: Legal JSON, that whoever reads a record cannot read: half a character, and numbers beyond every float.
+NOT_FOR_ALL = [
+    r'"\ud83d"',
+    r'"a\udc00"',
+    r'{"\ud83d":1}',
+    "1e400",
+    "-1E+999",
+    "9" * 300 + "e10",
+    "9" * 400 + ".5",
+    "9" * 5_000,
+]
+
+
+@pytest.mark.parametrize("odd", NOT_FOR_ALL)
+async def test_what_no_reader_could_read_is_left_out_and_hides_nothing_of_its_batch(odd: str) -> None:
+    """It would take with it a hundred records of others."""
+    written = Written()
+    hops = recorder(written, Meta(privacy="keep"))
+    body = b'{"x":%s}' % odd.encode()
+    data = b'{"msg_id":"m","payload":{"body":%s}}' % body
+    hops.add(0, "message.received", MSG, envelope=EnvelopeContent(data, body))
+    hops.add(0, "agent.completed", MSG, receipt=ReceiptContent(f'{{"output":{odd}}}', "{}", {}, ""))
+    hops.add(0, "message.received", MSG, envelope=ENVELOPE)
+    await hops.flush()
+    came, ended, other = written.records
+    assert (came["left_out"]["why"], came["left_out"]["bytes"], "envelope" in came) == ("unreadable", len(data), False)
+    assert (ended["left_out"]["why"], "receipt" in ended) == ("unreadable", False)
+    assert other["envelope"]["payload"]["body"] == {"card": "4111"}
+
+
+@pytest.mark.parametrize("whole", [r'"\ud83d\ude00"', r'"\\ud83d"', "1e99", "9" * 250, '"9E99 3e45"', "1e-400"])
+async def test_what_only_looks_so_is_kept(whole: str) -> None:
+    data = b'{"payload":{"body":%s}}' % whole.encode()
+    assert (await contents("dev")).judge(EnvelopeContent(data, whole.encode()), 0) == (msgspec.Raw(data), None)
+
+
 async def test_settings_are_asked_for_once_a_second_and_hold_while_they_cannot_be() -> None:
     meta = Meta(privacy="keep")
     book = Contents("prod", meta.ask)
