@@ -9,7 +9,7 @@ import random
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from reach.backend.port import Backend
 from reach.clock import Clock, SystemClock
@@ -18,7 +18,7 @@ from reach.envelope.records import encode_beat
 from reach.envelope.registration import Beat
 from reach.errors import BackendUnavailable
 from reach.log import PacedLog, event_log
-from reach.service import Report, Service, Supervisor, until_open
+from reach.service import Report, Service, Supervisor, Vitals, until_open
 
 log = event_log("reach.agent")
 
@@ -172,6 +172,8 @@ class PulseThread:
         self._stopping = False  # set from any thread: whichever of both comes second sees the other
         self._loop: asyncio.AbstractEventLoop | None = None
         self._pulse: Pulse | None = None
+        #: How the services of the thread do, by name; empty before Redis has answered it. To be read from any thread.
+        self.vitals: Mapping[str, Vitals] = {}
         self._clock = SystemClock()
         self._rng = random.Random()  # noqa: S311 - jitter, no secret
         self._asked_at_ms: int | None = None
@@ -255,6 +257,7 @@ class PulseThread:
             self._pulse = self._make_pulse(backend)
             services = [self._pulse, *self._make_beside(backend)]
             async with Supervisor(services, clock=self._clock) as supervisor:
+                self.vitals = supervisor.vitals
                 await self._stop.wait()
                 await supervisor.stop(drain_ms=0)
         finally:

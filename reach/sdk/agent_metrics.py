@@ -28,7 +28,12 @@ async def metrics_served(run: AgentRun, host: str, port: int | None) -> AsyncIte
     readings, clock = Readings(), run.place.clock
     watches = LoopWatch(clock), ServerWatch(run.backend.now_ms, clock)
     services = Supervisor(watches, clock=clock, rng=run.place.rng)
-    for source in (build, *watches, of_recorder(run.client.recorder), of_services(services.vitals), lambda: _of(run)):
+
+    def failures() -> Iterable[Reading]:
+        """Asked each time: the pulse has its services only when Redis has answered it."""
+        return of_services(run.vitals | services.vitals)()
+
+    for source in (build, *watches, of_recorder(run.client.recorder), failures, lambda: _of(run)):
         readings.add(source)
     readings.count(run.client.recorder.tally)
     readings.plays("agent", "caller")

@@ -31,6 +31,7 @@ from reach.sdk.places import Place, RedisPlace
 from reach.sdk.receipt_hook import OnReceipt, ReceiptHook
 from reach.sdk.sending import Origin, Sending
 from reach.sdk.validating import need_validator
+from reach.service import Vitals
 from reach.settings import DEFAULT_URL, default_node_id
 from reach.tracing.hops import HopRecorder
 
@@ -238,6 +239,11 @@ class Reach(Sending):
     def origin(self) -> Origin:
         """Who sends, for what sends in its name."""
         return self._origin
+
+    @property
+    def vitals(self) -> dict[str, Vitals]:
+        """How the services of this client do, by name."""
+        return self._exchange.vitals
 
     @property
     def recorder(self) -> HopRecorder:

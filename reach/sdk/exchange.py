@@ -26,7 +26,7 @@ from reach.sdk.giving_up import LATE_MS, GivingUp
 from reach.sdk.mailbox import Keeper, Mailbox, Reader
 from reach.sdk.pending import Pending, next_round
 from reach.sdk.receipt_hook import ReceiptHook
-from reach.service import Service, Supervisor, Tasks, pause_ms
+from reach.service import Service, Supervisor, Tasks, Vitals, pause_ms
 from reach.tracing.contents import asked_contents
 from reach.tracing.hops import HopRecorder
 from reach.tracing.time_base import time_base
@@ -84,6 +84,11 @@ class Exchange:
     def __len__(self) -> int:
         """How many messages are waited for."""
         return sum(map(len, self._pending.values()))
+
+    @property
+    def vitals(self) -> dict[str, Vitals]:
+        """How its services do, by name."""
+        return self._services.vitals | self._recording.vitals
 
     async def start(self) -> None:
         """Make the mailbox and read it.

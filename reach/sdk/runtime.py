@@ -22,7 +22,7 @@ from reach.sdk.observed import Observations
 from reach.sdk.places import Place
 from reach.sdk.readiness import Condition, Readiness, ReadyCheck
 from reach.sdk.runs import Runs
-from reach.service import Report, Service, Supervisor, cut, until_open
+from reach.service import Report, Service, Supervisor, Vitals, cut, until_open
 
 log = event_log("reach.agent")
 
@@ -199,6 +199,12 @@ class AgentRun:
         await until_open(connect, clock=place.clock, rng=place.rng, told={"agent": self.registration.agent_id})
 
     # ------------------------------------------------------------ how it is
+
+    @property
+    def vitals(self) -> dict[str, Vitals]:
+        """How its services do, by name, with those of its client and of its pulse."""
+        found = dict(self._thread.vitals) if self._thread is not None else {}
+        return found | self.client.vitals | (self._services.vitals if self._services is not None else {})
 
     @property
     def threads(self) -> bool:

@@ -106,6 +106,8 @@ async def test_a_worker_and_an_agent_tell_every_metric_and_count_exactly(
     assert own["reach_processing_duration_seconds_count", ()] == MESSAGES
     assert own["reach_agent_running", (("agent", "echoes"),)] == 0
     assert own["reach_agent_slots", (("agent", "echoes"),)] == 8
+    failures = {labels[0][1]: value for (name, labels), value in own.items() if name == "reach_service_failures"}
+    assert failures.keys() >= {"take", "settle", "membership", "pulse", "mailbox.read", "hops", "server-watch"}
     names = {name for name, _ in [*found, *own]}
     missing = [
         one.name
