@@ -1,16 +1,14 @@
 """Where a backend under test keeps its bytes, and what a test may do to that place behind the backend's back."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
-import msgspec
 import redis.asyncio
 
 from reach.backend import open_backend
 from reach.backend.keys import KeySpace
 from reach.backend.port import Backend
-from reach.envelope.circuit import LISTED, SLOT_MS
-from tests.contract.dumps import delivered_later
+from tests.contract import aging
 
 ENV = "test"
 KEYS = KeySpace(ENV)
@@ -178,74 +176,7 @@ class RedisPlace:
 
     async def pass_time(self, ms: int) -> None:
         self._passed_ms += ms
-        for raw_key in await self.raw.keys("*"):
-            key = raw_key.decode()
-            await self._age(key, (await self.raw.type(key)).decode(), ms)
-            ttl = await self.raw.pttl(key)
-            if ttl < 0:
-                continue
-            if ttl > ms:
-                await self.raw.pexpire(key, ttl - ms)
-            else:
-                await self.raw.delete(key)
-
-    async def _age(self, key: str, kind: str, ms: int) -> None:
-        name = key.partition("}:")[2].partition(":")[0]
-        match kind, name:
-            case "zset", ("due" | "beats" | "met" | "room"):
-                for member, _ in await self.raw.zrange(key, 0, -1, withscores=True):
-                    await self.raw.zincrby(key, -ms, member)
-            case "hash", "health":
-                await self._age_health(key, ms)
-            case "hash", ("tick" | "once" | "conv" | "rate"):
-                await self._age_fields(key, name, ms)
-            case "string", "m":
-                if packed := _aged(await self.raw.get(key), ms):
-                    await self.raw.set(key, packed, keepttl=True)
-            case "hash", "m":
-                for field, value in (await self.raw.hgetall(key)).items():
-                    await self.raw.hset(key, field, _aged(value, ms) or value)
-            case "list", "line":
-                await self._age_marks(key, ms)
-            case "stream", _:
-                await self._age_pending(key, ms)
-
-    async def _age_marks(self, key: str, ms: int) -> None:
-        for n, member in enumerate(await self.members(key)):
-            if member.startswith("@"):
-                await self.raw.lset(key, n, f"@{int(member[1:]) - ms}")
-
-    async def _age_fields(self, key: str, name: str, ms: int) -> None:
-        for field, value in (await self.raw.hgetall(key)).items():
-            *others, moment = value.split() or [b""]
-            # Of a guard only the end of its lease is a moment, of a bucket its age, of a conversation the last number of a pair.
-            known = {"tick": True, "once": field == b"u", "rate": field == b"at", "conv": field.startswith(b"p:")}
-            if known[name]:
-                await self.raw.hset(key, field, b" ".join([*others, b"%d" % (int(moment) - ms)]))
-
-    async def _age_health(self, key: str, ms: int) -> None:
-        for field, value in (await self.raw.hgetall(key)).items():
-            if field != LISTED.encode():
-                await self.raw.hset(key, field, _aged_row(value, ms))
-
-    async def _age_pending(self, key: str, ms: int) -> None:
-        for group in await self.raw.xinfo_groups(key):
-            name = group["name"].decode()
-            rows = await self.pending(key, name)
-            # Who is idle for no time may have been delivered in the future.
-            later = [row.id for row in rows if ms < 0 or not row.idle_ms]
-            if later:
-                seconds, micros = await self.raw.time()
-                now_ms, ttl_ms = seconds * 1000 + micros // 1000, max(await self.raw.pttl(key), 0)
-                dump = delivered_later(await self.raw.dump(key), later, -ms, now_ms)
-                await self.raw.restore(key, ttl_ms, dump, replace=True)
-            for row in rows:
-                if row.id in later:
-                    continue
-                idle, count = row.idle_ms + ms, row.deliveries
-                await self._plain.execute_command(
-                    *("XCLAIM", key, name, row.consumer, 0, row.id, "IDLE", idle, "RETRYCOUNT", count, "JUSTID")
-                )
+        await aging.pass_time(self._plain, ms)
 
     async def forget_all(self) -> None:
         await self.raw.flushall()
@@ -347,26 +278,3 @@ class RedisPlace:
 
     async def consumers(self, key: str, group: str) -> set[str]:
         return {row["name"].decode() for row in await self.raw.xinfo_consumers(key, group)}
-
-
-def _aged_row(row: bytes, ms: int) -> bytes:
-    """The health of an agent, if it had been written `ms` earlier; its slots to 5 s."""
-    run, opened_at_ms, died_at_ms, probe, slots = row.decode().split(" ")
-    moments = [str(int(at_ms) and int(at_ms) - ms) for at_ms in (opened_at_ms, died_at_ms)]
-    parts = [slot.partition(":") for slot in slots.split(",") if slot != "-"]
-    moved = [f"{int(number) - round(ms / SLOT_MS)}:{counts}" for number, _, counts in parts]
-    return " ".join([run, *moments, probe, ",".join(moved) or "-"]).encode()
-
-
-_MOMENTS = {"at", "fa", "ta", "xa", "nb", "q", "tk", "al", "d", "u", "fi"}
-
-
-def _aged(packed: bytes, ms: int) -> bytes:
-    """A packed record, or a part of one, as if it had been written `ms` earlier."""
-    value = msgspec.msgpack.decode(packed)
-    parts: Sequence[dict[str, Any]] = value if isinstance(value, list) else [value]
-    for part in parts:
-        for name in _MOMENTS & part.keys():
-            if part[name]:
-                part[name] -= ms
-    return msgspec.msgpack.encode(value)
