@@ -7,7 +7,7 @@ import subprocess
 import threading
 from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 import redis
@@ -38,34 +38,43 @@ def walk(url: str, allowed: Iterable[str] = ()) -> list[str]:
     own = [re.compile(pattern) for pattern in allowed]
     faults = []
     with redis.Redis.from_url(url) as client:
-        for raw_key in client.scan_iter(count=1000):
-            key = raw_key.decode(errors="backslashreplace")
-            if any(pattern.fullmatch(key) for pattern in own):
-                continue
-            kind = client.type(raw_key).decode()
-            pttl_ms = client.pttl(raw_key)
-            if kind == "none" or pttl_ms == -2:
-                continue  # it expired between two looks
-            fault = fault_of(key, kind, pttl_ms)
-            if fault is not None:
-                faults.append(fault)
+        names = {raw_key: raw_key.decode(errors="backslashreplace") for raw_key in client.scan_iter(count=1000)}
+        looked = {k: key for k, key in names.items() if not any(pattern.fullmatch(key) for pattern in own)}
+        kinds = _asked(client, [("TYPE", raw_key) for raw_key in looked])
+        lifetimes = _asked(client, [("PTTL", raw_key) for raw_key in looked])
+    for key, kind, pttl_ms in zip(looked.values(), kinds, lifetimes, strict=True):
+        if kind == b"none" or pttl_ms == -2:
+            continue  # it expired between two looks
+        fault = fault_of(key, kind.decode(), pttl_ms)
+        if fault is not None:
+            faults.append(fault)
     return faults
+
+
+def _asked(client: Any, commands: Iterable[tuple[bytes | str, ...]]) -> list[Any]:
+    """The answers to many commands in one round trip."""
+    with client.pipeline(transaction=False) as pipe:
+        for command in commands:
+            pipe.execute_command(*command)
+        return list(pipe.execute())
 
 
 def work_left(url: str) -> list[str]:
     """What is pending to anybody, and who is a consumer still, in every group of a server."""
     faults = []
     with redis.Redis.from_url(url) as client:
-        for raw_key in client.scan_iter(count=1000, _type="stream"):
-            key = raw_key.decode(errors="backslashreplace")
-            for group in client.xinfo_groups(raw_key):
-                name = group["name"].decode(errors="backslashreplace")
-                for consumer in client.xinfo_consumers(raw_key, group["name"]):
-                    who = consumer["name"].decode(errors="backslashreplace")
-                    if consumer["pending"]:
-                        faults.append(f"{key}: {consumer['pending']} entries are pending to {who} in {name}")
-                    else:
-                        faults.append(f"{key}: {who} is a consumer of {name} still")
+        streams = list(client.scan_iter(count=1000, _type="stream"))
+        groups = _asked(client, [("XINFO GROUPS", raw_key) for raw_key in streams])
+        found = [(raw_key, group["name"]) for raw_key, told in zip(streams, groups, strict=True) for group in told]
+        consumers = _asked(client, [("XINFO CONSUMERS", raw_key, name) for raw_key, name in found])
+    for (raw_key, raw_name), told in zip(found, consumers, strict=True):
+        key, name = (each.decode(errors="backslashreplace") for each in (raw_key, raw_name))
+        for consumer in told:
+            who = consumer["name"].decode(errors="backslashreplace")
+            if consumer["pending"]:
+                faults.append(f"{key}: {consumer['pending']} entries are pending to {who} in {name}")
+            else:
+                faults.append(f"{key}: {who} is a consumer of {name} still")
     return faults
 
 
