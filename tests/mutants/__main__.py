@@ -50,8 +50,13 @@ def main(words: list[str] | None = None) -> int:
             print(f"{mutant.name:45} {mutant.file}\n{'':45} {mutant.test}")
         return 0
     with tempfile.TemporaryDirectory(prefix="reach-mutants-") as place:
-        trees = [Tree(Path(place).resolve() / str(number), engine()) for number in range(AT_ONCE)]
-        return show_all(trees, chosen) if told.all_tests else check(trees, chosen)
+        tests = [mutant.test for mutant in chosen]
+        trees = [Tree(Path(place).resolve() / str(number), engine(), tests) for number in range(AT_ONCE)]
+        try:
+            return show_all(trees, chosen) if told.all_tests else check(trees, chosen)
+        finally:
+            for tree in trees:
+                tree.close()
 
 
 def check(trees: Sequence[Tree], mutants: Sequence[Mutant]) -> int:

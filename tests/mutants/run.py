@@ -3,17 +3,15 @@
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from time import monotonic
 from typing import NamedTuple
 
 from tests import servers
 from tests.mutants.mutant import Mutant
-from tests.mutants.witness import REPORT
 from tests.rules.files import ROOT, project_files
 
 #: how long one test, and one run, may take: a mutant may well make something wait for ever
@@ -62,14 +60,26 @@ class Verdict(NamedTuple):
 
 
 class Tree:
-    """A copy of the project: every file that git knows, and nothing that was made here."""
+    """A copy of the project: every file that git knows, and nothing that was made here. `tests`: those that will be run in it."""
 
-    def __init__(self, place: Path, engine: str) -> None:
+    def __init__(self, place: Path, engine: str, tests: Iterable[str]) -> None:
         self.place, self.engine = place, engine
         self._written = 0
         for path in project_files():
             (place / path).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / path, place / path)
+        self._nursery = subprocess.Popen(
+            [sys.executable, "-m", "tests.mutants.nursery", *sorted({test.partition("::")[0] for test in tests})],
+            cwd=place,
+            env=os.environ | {"PYTHONPATH": f"{place}{os.pathsep}{place / 'workers'}", "REACH_TEST_SERVERS": engine},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def close(self) -> None:
+        """End the process that runs the tests."""
+        self._nursery.communicate()
 
     def write(self, path: str, text: str) -> None:
         """Change a file. Python knows a new text by its moment in seconds and its length: each gets a moment of its own."""
@@ -98,26 +108,16 @@ class Tree:
         return Outcome(code, told["ran"], tuple(Failure(**each) for each in told["failures"]), seconds, output)
 
     def _pytest(self, words: list[str], most_s: float) -> tuple[int, str]:
-        env: Mapping[str, str] = os.environ | {
-            "PYTHONPATH": f"{self.place}{os.pathsep}{self.place / 'workers'}",
-            "REACH_TEST_SERVERS": self.engine,
-            REPORT: str(self.place / "report.json"),
-        }
-        with subprocess.Popen(
-            [sys.executable, "-m", "pytest", *words],
-            cwd=self.place,
-            env=env,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-        ) as process:
-            try:
-                output, _ = process.communicate(timeout=most_s)
-            except BaseException:
-                os.killpg(process.pid, signal.SIGKILL)
-                raise
-        return process.returncode, output
+        output = self.place / "output.txt"
+        job = {"words": words, "report": str(self.place / "report.json"), "output": str(output), "most_s": most_s}
+        assert self._nursery.stdin is not None
+        assert self._nursery.stdout is not None
+        self._nursery.stdin.write(json.dumps(job) + "\n")
+        self._nursery.stdin.flush()
+        code = json.loads(self._nursery.stdout.readline())["code"]
+        if code is None:
+            raise subprocess.TimeoutExpired(words, most_s)
+        return code, output.read_text(encoding="utf-8", errors="replace")
 
     def judge(self, mutant: Mutant) -> Verdict:
         """Apply a mutant, run its test, take it back."""

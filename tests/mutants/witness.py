@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 import reach
-
-REPORT = "REACH_MUTANT_REPORT"
+from tests.mutants.nursery import REPORT
 
 _found: list[dict[str, str]] = []
 
