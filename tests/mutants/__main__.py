@@ -3,10 +3,12 @@
 python -m tests.mutants                    all of them, two at a time
 python -m tests.mutants hand lua:take      those with one of these words in their name
 python -m tests.mutants hand --all-tests   instead of the named test every one of the wide suites that catches them
+python -m tests.mutants --share 4          a fourth of them, in turn with the commits, and all whose code or test the last one touched
 python -m tests.mutants --list             the table
 """
 
 import argparse
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -19,6 +21,7 @@ from typing import TypeVar
 from tests.mutants.mutant import Mutant
 from tests.mutants.run import Tree, Verdict, engine
 from tests.mutants.table import MUTANTS
+from tests.rules.files import ROOT
 
 T = TypeVar("T")
 J = TypeVar("J")
@@ -40,9 +43,13 @@ def main(words: list[str] | None = None) -> int:
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help="a part of a mutant's name")
     parser.add_argument("--all-tests", action="store_true", help="show every test that catches it")
+    parser.add_argument("--share", type=int, default=1, metavar="N", help="one in so many, in turn with the commits")
     parser.add_argument("--list", action="store_true", help="print the table and run nothing")
     told = parser.parse_args(words)
     chosen = [mutant for mutant in MUTANTS if not told.names or any(name in mutant.name for name in told.names)]
+    if told.share > 1:
+        chosen = share_of(chosen, told.share, *past())
+        print(f"{len(chosen)} of {len(MUTANTS)} mutants: one in {told.share}, and what the last commit touched")
     if not chosen:
         parser.error(f"no mutant has {' or '.join(told.names)} in its name")
     if told.list:
@@ -57,6 +64,31 @@ def main(words: list[str] | None = None) -> int:
         finally:
             for tree in trees:
                 tree.close()
+
+
+def share_of(mutants: Sequence[Mutant], of: int, turn: int, changed: frozenset[str]) -> list[Mutant]:
+    """One in `of`, others with each turn and after so many turns all; and every one whose code or test has changed."""
+    return [
+        mutant
+        for number, mutant in enumerate(mutants)
+        if number % of == turn % of or {mutant.file, mutant.test.partition("::")[0]} & changed
+    ]
+
+
+def past() -> tuple[int, frozenset[str]]:
+    """How many commits have led here, and which files the last one, or a merge, has touched, or somebody who has not committed yet.
+
+    A clone without its past knows neither: then the commit's own number draws the turn.
+    """
+    commits = int(git("rev-list", "--count", "HEAD"))
+    if commits == 1:
+        return int(git("rev-parse", "HEAD")[:8], 16), frozenset()
+    return commits, frozenset(git("diff", "--name-only", "-z", "HEAD^1").split("\0")) - {""}
+
+
+def git(*words: str) -> str:
+    """What git says about the project."""
+    return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, check=True, text=True).stdout
 
 
 def check(trees: Sequence[Tree], mutants: Sequence[Mutant]) -> int:

@@ -15,7 +15,7 @@ from tests.mutants.mutant import Mutant
 from tests.rules.files import ROOT, project_files
 
 #: how long one test, and one run, may take: a mutant may well make something wait for ever
-TEST_S, RUN_S = 30, 120
+TEST_S, RUN_S = 15, 120
 #: what a test may raise itself; anything else is raised by what it tests, and then the mutant must say so
 SAYS = frozenset({"AssertionError", "ValueError", "KeyError", "IndexError", "StopIteration", "StopAsyncIteration"})
 #: what waits in vain

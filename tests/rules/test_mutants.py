@@ -20,6 +20,7 @@ from tests.model import (
 )
 from tests.mutants import choosing, conversations, counting, fallback, following, instances, registration, schemas
 from tests.mutants import rooms as room_mutants
+from tests.mutants.__main__ import share_of
 from tests.mutants.mutant import Mutant
 from tests.mutants.run import Failure, Outcome, verdict_of
 from tests.mutants.table import MUTANTS
@@ -50,6 +51,17 @@ def test_no_two_have_the_same_name_or_do_the_same() -> None:
     assert [name for name, count in Counter(mutant.name for mutant in MUTANTS).items() if count > 1] == []
     changes = Counter((mutant.file, mutant.old, mutant.new) for mutant in MUTANTS)
     assert [change for change, count in changes.items() if count > 1] == []
+
+
+def test_in_so_many_turns_every_mutant_is_run() -> None:
+    turns = [share_of(MUTANTS, 4, turn, frozenset()) for turn in range(2, 6)]
+    assert sorted(m.name for turn in turns for m in turn) == sorted(m.name for m in MUTANTS)
+    assert max(map(len, turns)) - min(map(len, turns)) <= 1
+
+
+@pytest.mark.parametrize("changed", [MUTANTS[1].file, MUTANTS[1].test.partition("::")[0]])
+def test_what_has_changed_is_run_in_every_turn(changed: str) -> None:
+    assert all(MUTANTS[1] in share_of(MUTANTS, 4, turn, frozenset({changed})) for turn in range(4))
 
 
 def test_every_guard_of_the_model_is_removed_by_one() -> None:
