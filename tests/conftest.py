@@ -44,6 +44,10 @@ _LEAVES_WORK = {
 }
 
 
+#: what tells engines apart: the steps, on each of them whatever turns there are
+_ON_EVERY_ENGINE = ("contract", "lua", "model", "property")
+
+
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport() -> Generator[None, Any, None]:
     """Half a character, as some tests log it, ends a worker of pytest-xdist: what was captured goes to the other process as UTF-8."""
@@ -56,13 +60,25 @@ def pytest_runtest_makereport() -> Generator[None, Any, None]:
             report.longrepr = str(report.longrepr).encode("utf-8", "backslashreplace").decode()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Excuse the folders that leave work behind."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Excuse the folders that leave work behind; where turns are asked for, leave out what has its turn on another engine."""
+    others = {item for item in items if isinstance(item, pytest.Function) and not _has_its_turn(item)}
+    if others:
+        config.hook.pytest_deselected(items=list(others))
+        items[:] = [item for item in items if item not in others]
     for item in items:
         if item.path.is_relative_to(_HERE):
             why = _LEAVES_WORK.get(item.path.relative_to(_HERE).parts[0])
             if why is not None:
                 item.add_marker(pytest.mark.leaves_work(why=why))
+
+
+def _has_its_turn(item: pytest.Function) -> bool:
+    if not hasattr(item, "callspec") or "engine" not in item.callspec.params or not item.path.is_relative_to(_HERE):
+        return True
+    if item.path.relative_to(_HERE).parts[0] in _ON_EVERY_ENGINE:
+        return True
+    return servers.has_its_turn(item.nodeid.partition("[")[0], str(item.callspec.params["engine"]), _ENGINES)
 
 
 @pytest.fixture(scope="session", params=_ENGINES)

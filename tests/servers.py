@@ -2,11 +2,14 @@
 
 REACH_TEST_SERVERS=redis,valkey chooses; without it every engine that is found is used. One that was asked for and is not there is a
 failure and never a skip: a suite that quietly left Redis out proves nothing.
+
+REACH_TEST_TURN=<number> runs a test that is not about the steps on one of them only, with the next number on the next one.
 """
 
 import os
 import shutil
-from collections.abc import Callable, Mapping
+import zlib
+from collections.abc import Callable, Mapping, Sequence
 
 from reach.backend.private_server import PrivateServer, find_binary, packaged_binary
 from reach.errors import ConfigError
@@ -44,3 +47,9 @@ def selected(environ: Mapping[str, str] = os.environ) -> list[str]:
     if not found:
         find_binary()  # raises the error that has the install command
     return asked or sorted(found)
+
+
+def has_its_turn(test: str, engine: str, engines: Sequence[str], environ: Mapping[str, str] = os.environ) -> bool:
+    """Whether a test runs on this engine in this run: on each without turns, on one with them. `test`: its name, without its cases."""
+    turn = environ.get("REACH_TEST_TURN", "")
+    return not turn or engines[(zlib.crc32(test.encode()) + int(turn)) % len(engines)] == engine
