@@ -21,7 +21,10 @@ _read_number = msgspec.json.Decoder(int | float).decode
 
 
 def tier_of(by: TierBySize | TierByField, body: bytes) -> tuple[str | None, str]:
-    """The tier and why it is that one; None: the payload says nothing, any tier will do."""
+    """The tier and why it is that one; None: the payload says nothing, any tier will do.
+
+    The reason holds nothing of the payload: hop records tell it, whatever the env keeps of contents.
+    """
     if isinstance(by, TierBySize):
         return _by_size(by, len(body))
     default = None if by.default is None else str(by.default)
@@ -29,11 +32,10 @@ def tier_of(by: TierBySize | TierByField, body: bytes) -> tuple[str | None, str]
     if problem:
         return default, f"the default: {problem}"
     text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-    told = f"{by.path} is {text[:64]}"
     tier = by.map.get(text)
     if tier is None and _is_number(value):
         tier = next((tier for key, tier in by.map.items() if _number(key) == value), None)
-    return (default, f"the default: {told}") if tier is None else (str(tier), told)
+    return (default, f"the default: {by.path} is none of the map") if tier is None else (str(tier), f"by {by.path}")
 
 
 def problems_of(by: TierBySize | TierByField, tiers: tuple[str | int, ...]) -> Iterator[Problem]:

@@ -113,6 +113,22 @@ def sent(index: CapabilityIndex, body: Any, **fields: Any) -> tuple[str, str]:
     return chosen.agent, choice.why.tier
 
 
+@pytest.mark.parametrize("value", ["4111 1111", "hot", 5, True, ["4111"], {"x": "4111"}, None])
+def test_what_is_told_of_a_tier_holds_nothing_of_the_payload(value: Any) -> None:
+    """Hop records tell it, also where the env keeps nothing of contents."""
+    index = CapabilityIndex()
+    add(index, "small-1", "work", tier="small")
+    by = FIELD | {"path": "/card", "default": "small"}
+    policy = {"strategy": "tiered", "tiers": ["small", "large", "mid", 7], "tier_by": by}
+    index.apply("route", "capability:work", msgspec.json.encode(policy))
+    told = sent(index, {"card": value})[1]
+    assert told.partition(":")[2] in {
+        " by /card",
+        " the default: /card is none of the map",
+        " the default: the body has no /card",
+    }
+
+
 def test_the_message_goes_to_its_tier_and_the_sender_knows_best() -> None:
     index = CapabilityIndex()
     for tier in ("small", "mid", "large"):
