@@ -9,12 +9,20 @@ from reach.cli import edge
 from reach.cli.stored import value_of
 from reach.clock import SystemClock
 from reach.delivery.dead_letters import DeadLetter, DeadLetters
+from reach.envelope.privacy import Keeping, Privacy, privacy_of
 from reach.errors import EnvelopeError
 from reach.ids import stream_id
 from reach.sdk.names import Names
+from reach.tracing.contents import asked_meta
 
 _UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 ALL = 1_000_000
+#: What a receipt has from reach itself, and so of nobody's contents.
+_OF_REACH = frozenset({
+    *("msg_id", "correlation_id", "task_id", "leg", "round", "status", "code", "target_agent", "target_instance", "version"),
+    *("attempts", "retry_count", "duration_ms", "queue_ms", "finished_at", "stored", "durability", "via", "retry_after_ms"),
+    *("schema", "processing_host", "confidence", "partial", "cost"),
+})  # fmt: skip
 
 
 class Age(click.ParamType[int]):
@@ -40,17 +48,18 @@ def dead() -> None:
 @edge.with_place
 @edge.with_output("table", "json")
 def listed(count: int, redis_url: str, env: str, form: str) -> int:
-    """List them, oldest first."""
+    """List them, oldest first. Of what the env does not keep (the setting privacy) the code alone: `show` has one of them whole."""
 
-    async def read() -> list[DeadLetter]:
+    async def read() -> tuple[list[DeadLetter], Privacy]:
         async with edge.opened(redis_url, env) as backend:
-            return [letter async for letter in DeadLetters(backend).list(count)]
+            privacy = privacy_of(await asked_meta(backend), env)
+            return [letter async for letter in DeadLetters(backend).list(count)], privacy
 
-    letters = edge.run(read())
+    letters, privacy = edge.run(read())
     if form == "json":
-        edge.data(edge.as_json([_told(letter, whole=False) for letter in letters]))
+        edge.data(edge.as_json([_listed(letter, privacy) for letter in letters]))
     elif letters:
-        rows = [("ID", "MSG_ID", "CODE", "ATTEMPTS", "MESSAGE"), *map(_row, letters)]
+        rows = [("ID", "MSG_ID", "CODE", "ATTEMPTS", "MESSAGE"), *(_row(letter, privacy) for letter in letters)]
         edge.show(edge.table(rows))
     else:
         edge.say(f"no dead letters in env {env}")
@@ -70,7 +79,7 @@ def show(name: str, redis_url: str, env: str) -> int:
     letter = edge.run(read())
     if letter is None:
         return _missing(name)
-    edge.data(edge.as_json(_told(letter, whole=True)))
+    edge.data(edge.as_json(_whole(letter)))
     return edge.OK
 
 
@@ -157,17 +166,34 @@ def _missing(name: str) -> int:
     return edge.FAILED
 
 
-def _told(letter: DeadLetter, *, whole: bool) -> dict[str, Any]:
-    told = {
+def _told(letter: DeadLetter) -> dict[str, Any]:
+    return {
         "id": letter.id,
         "partition": letter.partition,
         "msg_id": letter.msg_id,
         "receipt": value_of(letter.receipt),
     }
-    return told | ({"history": letter.attempts, "envelope": value_of(letter.envelope)} if whole else {})
 
 
-def _row(letter: DeadLetter) -> tuple[str, ...]:
-    said = letter.said
-    message = (said.error_message or "")[:60].replace("\n", " ")
+def _whole(letter: DeadLetter) -> dict[str, Any]:
+    return _told(letter) | {"history": letter.attempts, "envelope": value_of(letter.envelope)}
+
+
+def _listed(letter: DeadLetter, privacy: Privacy) -> dict[str, Any]:
+    told, keeping = _told(letter), _keeping(letter, privacy)
+    if keeping == "keep":
+        return told
+    receipt = told["receipt"] if isinstance(told["receipt"], dict) else {}
+    kept = {name: value for name, value in receipt.items() if name in _OF_REACH}
+    return told | {"receipt": kept, "left_out": {"why": keeping}}
+
+
+def _keeping(letter: DeadLetter, privacy: Privacy) -> Keeping:
+    schemas = letter.schemas
+    return privacy.strictest() if schemas is None else privacy.of(schemas)
+
+
+def _row(letter: DeadLetter, privacy: Privacy) -> tuple[str, ...]:
+    said, keeping = letter.said, _keeping(letter, privacy)
+    message = (said.error_message or "")[:60].replace("\n", " ") if keeping == "keep" else f"(not told: {keeping})"
     return letter.id, letter.msg_id or "-", said.code or "?", str(len(letter.attempts) or said.attempts), message

@@ -41,6 +41,7 @@ class Said(msgspec.Struct, frozen=True):
     attempts: int = 0
     target_agent: str | None = None
     error_message: str | None = None
+    schema: str | None = None
 
 
 class DeadLetter(msgspec.Struct, frozen=True):
@@ -60,6 +61,15 @@ class DeadLetter(msgspec.Struct, frozen=True):
             return msgspec.json.decode(self.receipt, type=Said)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return Said()
+
+    @property
+    def schemas(self) -> tuple[str, ...] | None:
+        """Of which schemas its contents are: that of the message, and that of the receipt; None: nobody can say."""
+        try:
+            schema = decode(self.envelope, max_bytes=max(len(self.envelope), 1)).payload.schema
+        except EnvelopeError:
+            return None
+        return schema or "", self.said.schema or ""
 
     @property
     def attempts(self) -> History:

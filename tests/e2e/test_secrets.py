@@ -210,6 +210,8 @@ async def shown(url: str, store: str, ids: list[str]) -> dict[str, bytes]:
         "trace": ("trace", CASE),
         "trace --json": ("trace", CASE, "--json"),
         "events search": ("events", "search", "--event-store", store, "-n", "10000", "-o", "json"),
+        "dead ls": ("dead", "ls"),
+        "dead ls -o json": ("dead", "ls", "-o", "json"),
         "events search text": ("events", "search", "--event-store", store, "-n", "10000"),
     }
     asked |= {f"explain {number}": ("explain", msg_id) for number, msg_id in enumerate(ids)}
@@ -267,7 +269,7 @@ async def test_what_is_not_kept_is_nowhere(keeping: str, logged: Lines, tmp_path
     places["the agent's and the client's log"] = "\n".join(logged.lines).encode()
     assert all(places.values()), [name for name, data in places.items() if not data]
     has_it = {name for name, data in places.items() if MARK.encode() in data}
-    kept = {"events", "sqlite", "jsonl", "elastic", "tail", "events search"}
+    kept = {"events", "sqlite", "jsonl", "elastic", "tail", "events search", "dead ls", "dead ls -o json"}
     assert has_it == (kept | {"the agent's and the client's log"} if keeping == "keep" else set()), [
         data[max(data.index(MARK.encode()) - 400, 0) :][:600] for name, data in places.items() if name in has_it - kept
     ]
