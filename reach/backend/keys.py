@@ -72,6 +72,14 @@ TABLE: tuple[Row, ...] = (
     Row("beats", "reach:{E}:beats", ("zset",), False, "members reaped", "beat"),
     Row("load", "reach:{E}:load", ("hash",), False, "fields reaped", "beat"),
     Row("instances", "reach:{E}:instances", ("hash",), False, "fields until the agent is removed", "beat, registrar"),
+    Row(
+        "recorders",
+        "reach:{E}:recorders",
+        ("zset",),
+        False,
+        "members until they end; reaped",
+        "routers, agents, clients",
+    ),
     Row("changes", "reach:{E}:changes", ("stream",), False, "MAXLEN ~ 10000", "scripts"),
     Row("circuit", "reach:{E}:circuit", ("hash",), True, "1 h after the last write", "tell_circuit"),
     Row(
@@ -213,6 +221,9 @@ class KeySpace:
 
     def instances(self) -> str:
         return self._env_tag + "instances"
+
+    def recorders(self) -> str:
+        return self._env_tag + "recorders"
 
     def changes(self) -> str:
         return self._env_tag + "changes"

@@ -11,6 +11,7 @@ from typing import Protocol
 from reach.backend.demand_port import DemandPort
 from reach.backend.depth_port import DepthPort
 from reach.backend.hinting import Hint
+from reach.backend.recorders_port import RecordersPort
 from reach.backend.registry_port import RegistryPort
 from reach.backend.schema_port import SchemaPort
 from reach.backend.spent import Spent, Uncounted
@@ -87,7 +88,7 @@ __all__ = [
 ]
 
 
-class Backend(RegistryPort, SchemaPort, DemandPort, DepthPort, Protocol):
+class Backend(RegistryPort, SchemaPort, DemandPort, RecordersPort, DepthPort, Protocol):
     """Opened by URL: `reach.backend.open_backend(url, env=...)`. Safe for many tasks of ONE event loop; a thread opens its own."""
 
     env: str

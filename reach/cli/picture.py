@@ -8,6 +8,8 @@ import msgspec
 from reach.events.traced import Mark, Message, Run, Trace
 
 WIDTH = 24
+#: so many processes that ended without a word are told one by one
+MAX_LOST = 5
 LAST_US = 253_402_300_799_999_999  # the end of the year 9999, behind which there is no date
 
 
@@ -30,6 +32,12 @@ def lines_of(trace: Trace) -> list[str]:
         lines.append(
             f"{trace.missing} records (of any conversation) were lost meanwhile: something may be missing here"
         )
+    for lost in trace.lost[:MAX_LOST]:
+        where = f" on {lost.node}" if lost.node else ""
+        between = f"between {moment(lost.since_us)} and {moment(lost.until_us)}"
+        lines.append(f"{lost.worker}{where} ended without a word: records of it may be missing {between}")
+    if len(trace.lost) > MAX_LOST:
+        lines.append(f"so did {len(trace.lost) - MAX_LOST} more processes (--json names them)")
     if trace.cut:
         lines.append("there are more records: the oldest were left out")
     return lines

@@ -6,6 +6,8 @@ from typing import Any, Final
 
 import msgspec
 
+from reach.tracing.record import LOST_PROCESS
+
 Record = Mapping[str, Any]
 
 #: Points that end a leg, as far as nothing follows.
@@ -99,6 +101,19 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     children: tuple["Message", ...] = ()
 
 
+class Lost(msgspec.Struct, frozen=True, kw_only=True):
+    """A process that ended without a word. Records of it may be missing between the two moments (us).
+
+    Attributes:
+        node, worker: As its records say it; the worker of an agent or a caller is its mailbox.
+    """
+
+    node: str = ""
+    worker: str
+    since_us: int
+    until_us: int
+
+
 class Trace(msgspec.Struct, frozen=True, kw_only=True):
     """A conversation, or a message with the conversation that it belongs to.
 
@@ -109,6 +124,7 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
         count: How many messages there are in all.
         records: Of how many records this is made; `cut`: there are more, and the oldest were left out.
         missing: How many records (of anything) were lost meanwhile, as far as it is known.
+        lost: Processes that ended without a word meanwhile, or were cut off: some of their records may be missing.
     """
 
     name: str
@@ -120,6 +136,7 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
     records: int = 0
     cut: bool = False
     missing: int = 0
+    lost: tuple["Lost", ...] = ()
 
     def walk(self) -> list[Message]:
         """All messages, each before its children."""
@@ -135,9 +152,12 @@ def trace_of(name: str, records: Iterable[Record], *, cut: bool = False) -> Trac
     """The tree that these records tell of; those of gaps among them are counted."""
     by_id: dict[str, list[Record]] = {}
     spans: dict[str, Record] = {}
+    lost: list[Record] = []
     missing = count = 0
     for record in sorted(records, key=_when):
-        if text_of(record, "point") == "gap":
+        if is_lost_process(record):
+            lost.append(record)
+        elif text_of(record, "point") == "gap":
             missing += sum(
                 number for number in dict_of(record, "counts").values() if type(number) is int and number > 0
             )
@@ -162,7 +182,30 @@ def trace_of(name: str, records: Iterable[Record], *, cut: bool = False) -> Trac
         records=count,
         cut=cut,
         missing=missing,
+        lost=_lost(lost),
     )
+
+
+def is_lost_process(record: Record) -> bool:
+    """Whether it is a gap that stands for a process, and not for a number of records."""
+    return text_of(record, "point") == "gap" and text_of(record, "code") == LOST_PROCESS
+
+
+def since_of(gap: Record) -> int:
+    """When a gap begins, us: it is told when it is found."""
+    return max(_at(gap) - max(int_of(gap, "duration_us"), 0), 0)
+
+
+def _lost(gaps: Iterable[Record]) -> tuple[Lost, ...]:
+    """Each process once: it is marked twice where whoever marked it died in between."""
+    found: dict[tuple[str, str], Lost] = {}
+    for gap in gaps:
+        name = text_of(gap, "node"), text_of(gap, "worker")
+        one = Lost(node=name[0], worker=name[1], since_us=since_of(gap), until_us=_at(gap))
+        known = found.get(name, one)
+        since_us, until_us = min(known.since_us, one.since_us), max(known.until_us, one.until_us)
+        found[name] = msgspec.structs.replace(one, since_us=since_us, until_us=until_us)
+    return tuple(found.values())
 
 
 def _message(

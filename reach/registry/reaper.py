@@ -1,10 +1,15 @@
-"""Takes back what agents leave behind that have gone without a word: 30 s without a beat, and nothing that explains the silence."""
+"""Takes back what agents leave behind that have gone without a word: 30 s without a beat, and nothing that explains the silence.
 
+So with the hop records of any process: of one that has said for 30 s nothing of what it has written, a gap is marked.
+"""
+
+from collections.abc import Callable
 from itertools import groupby
 
 from reach.backend import Backend
 from reach.clock import Clock, SystemClock
 from reach.registry.grace import LATE_MS, Grace
+from reach.registry.lost_recorders import LostRecorders
 from reach.registry.removing import remove_agent
 from reach.registry.sweeper import Sweeper
 from reach.service import Report
@@ -26,12 +31,21 @@ class Reaper:
     name = "reaper"
     interval_ms = PACE_MS
 
-    def __init__(self, backend: Backend, owner: str, *, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        backend: Backend,
+        owner: str,
+        *,
+        clock: Clock | None = None,
+        on_lost: Callable[[int], None] = lambda _: None,
+    ) -> None:
+        """`on_lost` hears how many processes have ended without a word, so that their last records may be missing."""
         self._backend = backend
         self._owner = owner
         self._clock: Clock = clock or SystemClock()
         self._grace = Grace(2 * PACE_MS)
         self._sweeper = Sweeper(backend)
+        self._recorders, self._on_lost = LostRecorders(backend), on_lost
         self._looking_since_ms: int | None = None
         self._swept_at_ms = 0
         self._silent: dict[str, int] = {}  # agents without any beat -> when first seen so, by our own clock
@@ -58,7 +72,18 @@ class Reaper:
             gone, left = await self._reap(agent_id, now_ms - REMOVE_MS)
             removed += gone
             instances += left
-        return {"removed": removed, "instances": instances} if removed or instances else {}
+        lost = await self._mark(now_ms, began_ms)
+        found = {"removed": removed, "instances": instances, "lost": lost}
+        return {name: count for name, count in found.items() if count}
+
+    async def _mark(self, now_ms: int, began_ms: int) -> int:
+        """Mark gaps for the processes that are gone; none where this look is late: what was read is old by then."""
+        if self._clock.monotonic_ms() - began_ms > LATE_MS:
+            return 0
+        lost = await self._recorders.run(now_ms, REMOVE_MS)
+        if lost:
+            self._on_lost(lost)
+        return lost
 
     async def _reap(self, agent_id: str, before_ms: int) -> tuple[int, int]:
         """Forget the silent instances of one agent, and the agent itself when no other is left: (agents, instances)."""

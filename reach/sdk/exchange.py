@@ -67,6 +67,7 @@ class Exchange:
             worker=mailbox_id,
             ask_ms=backend.now_ms,
             contents=asked_contents(backend),
+            tell=backend.tell_recorder,
         )
         self.trail = CallerTrail(self.recorder, clock)
         self.giving_up = GivingUp(backend, clock, rng, self.trail)

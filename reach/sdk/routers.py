@@ -98,7 +98,12 @@ def router_services(
         router,
         due,
         Registrar(backend, worker_id, trail.cancelled, admission),
-        Reaper(backend, worker_id, clock=clock),
+        Reaper(
+            backend,
+            worker_id,
+            clock=clock,
+            on_lost=lambda count: hops.tally.count("reach_recorders_lost_total", by=count),
+        ),
         opener,
         CircuitTeller(backend, partitions),
         DemandService(backend, counter, index, hops, worker_id, now_ms=watcher.now_ms, clock=clock),

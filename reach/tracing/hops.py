@@ -15,6 +15,7 @@ from reach.errors import BackendError, BackendUnavailable
 from reach.log import hushed
 from reach.service import Report
 from reach.tracing.contents import Contents
+from reach.tracing.presence import Presence, Tell
 from reach.tracing.record import HopRecord, Point, Told, record_of, size_of, without_contents
 from reach.tracing.tally import Tally
 from reach.tracing.time_base import TimeBase
@@ -64,10 +65,11 @@ class HopRecorder:
         worker: str = "",
         ask_ms: Callable[[], Awaitable[int]] | None = None,
         contents: Contents | None = None,
+        tell: Tell | None = None,
         max_records: int = MAX_RECORDS,
         flush_ms: int = FLUSH_MS,
     ) -> None:
-        """`contents`: what is kept of envelopes and receipts; without it they are dropped."""
+        """`contents`: what is kept of envelopes and receipts; without it they are dropped. `tell`: hears up to when all is written."""
         self.base = base
         self.contents = contents
         self.dropped = 0  # over the whole life
@@ -75,6 +77,7 @@ class HopRecorder:
         self._sink = sink
         self._node, self._worker = node, worker
         self._ask_ms = ask_ms
+        self._presence = Presence(tell, node, worker) if tell is not None else None
         self._max_records = max_records
         self._flush_ms = flush_ms
         self._buffer: deque[_Hop] = deque()
@@ -131,6 +134,8 @@ class HopRecorder:
         Raises:
             BackendError: A batch could not be written; it stays in the buffer.
         """
+        if self._presence is not None and not self._presence.told:
+            await self.flush()  # at once, so that it is missed if it dies
         try:
             async with asyncio.timeout(self._flush_ms / 1000):
                 await self._full.wait()
@@ -151,6 +156,7 @@ class HopRecorder:
             await self.base.sync(self._ask_ms)
         if self._held_bytes and self.contents is not None:
             await self.contents.refresh(self.base.mark() // 1000)
+        began = self.base.mark()
         written = 0
         left = len(self._buffer)
         while left > 0:
@@ -174,14 +180,22 @@ class HopRecorder:
             left -= batch.records
         if self._gap and not self._buffer:
             self._mark_gap(0)
+        elif self._presence is not None:
+            await self._presence.written(began, self.base.at_us(began))
         return written
 
     async def close(self, timeout_ms: int = 5_000) -> int:
-        """Write everything that is left, within `timeout_ms`; how many records remained unwritten (0 = nothing lost)."""
+        """Write everything that is left, within `timeout_ms`; how many records remained unwritten (0 = nothing lost).
+
+        Only who has lost nothing takes its leave: of the others somebody will say that records may be missing.
+        """
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 while self._buffer:
                     await self._try_flush()
+                if self._presence is not None:
+                    async with self._flushing:
+                        await self._presence.leave()
         except TimeoutError:
             pass
         return len(self._buffer)

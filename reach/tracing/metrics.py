@@ -138,6 +138,12 @@ METRICS: Final[tuple[Metric, ...]] = (
     Metric("reach_workers", "gauge", "env", "Workers that live, by role.", ("role",)),
     Metric("reach_agents", "gauge", "env", "Agents that are registered and live."),
     Metric(
+        "reach_recorders_lost_total",
+        "counter",
+        "router",
+        "Processes that ended without a word: their last hop records may be missing, and a gap says so.",
+    ),
+    Metric(
         "reach_agents_offline",
         "gauge",
         "env",

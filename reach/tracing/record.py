@@ -44,6 +44,9 @@ ONCE: Final = frozenset({"message.received", "message.rejected"})
 #: points that are about no message
 ABOUT_NONE: Final = frozenset({"capacity.wanted", "gap"})
 
+#: the code of a gap that stands for a process which ended without a word: `duration_us` before it is when records may be missing
+LOST_PROCESS: Final = "process.lost"
+
 MAX_CANDIDATES = 20
 
 

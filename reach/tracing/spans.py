@@ -91,7 +91,7 @@ def _gap(record: HopRecord, resource: Callable[[str], Resource], partition: int)
         },
         kind=SpanKind.INTERNAL,
         status=Status(StatusCode.ERROR, "records are missing"),
-        start_time=record.at_us * 1000,
+        start_time=(record.at_us - record.duration_us) * 1000,
         end_time=record.at_us * 1000,
         instrumentation_scope=SCOPE,
     )

@@ -8,6 +8,7 @@ from reach import Agent
 from reach.backend.keys import LANES
 from reach.delivery.demand import PACE_MS
 from reach.testing import wait_until
+from reach.tracing.presence import EVERY_US
 from tests.faults.healing import AGENT, KEYS, Town
 
 Find = Callable[[Town], Awaitable[list[str]]]
@@ -72,6 +73,16 @@ async def demand(town: Town) -> list[str]:
     return [KEYS.demand()]
 
 
+async def recorders(town: Town) -> list[str]:
+    """Each process says every few seconds up to when its records are written."""
+
+    async def told() -> bool:
+        return bool(await town.raw.type(KEYS.recorders()) == b"zset")
+
+    await wait_until(told, 4 * EVERY_US / 1_000_000)
+    return [KEYS.recorders()]
+
+
 async def mailbox(town: Town) -> list[str]:
     return [KEYS.mail(0, town.reach.mailbox_id)]
 
@@ -118,6 +129,7 @@ SPOTS: dict[str, Spot] = {
     "beats": Spot(always(KEYS.beats())),
     "load": Spot(always(KEYS.load())),
     "instances": Spot(instances),
+    "recorders": Spot(recorders),
     "changes": Spot(always(KEYS.changes())),
     "circuit": Spot(always(KEYS.circuit())),
     "met": Spot(of_env("met:tester")),

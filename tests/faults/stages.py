@@ -97,6 +97,7 @@ _READS = {
     "circuits",
     "last_beats",
     "overdue_beats",
+    "silent_recorders",
     "now_ms",
     "read_events",
     "dead_letters",

@@ -113,11 +113,14 @@ NOT_IN_A_FLOW |= {
     "follow_events",
     "finish_events",
     "unfollow_events",
+    "tell_recorder",
+    "silent_recorders",
+    "forget_recorder",
     "lying",
     "peers",
     "depths",
     "used_in",
-}  # archivers, counts, who vouches
+}  # archivers, counts, who vouches, whose records may be missing
 
 
 async def test_every_step_of_the_port_is_a_crash_point() -> None:

@@ -25,6 +25,7 @@ ENV_STEPS = frozenset(
         "write_schema",
         "meet",
         "met",
+        "recorder",
     }
 )
 EVERYWHERE = frozenset({"heal_key", "finish"})
@@ -121,6 +122,9 @@ async def walk_env(backend: Backend) -> None:
     stored, _ = await backend.registration("a1")
     assert await backend.moment()
     assert await backend.overdue_beats(0) == []
+    await backend.tell_recorder("n/w", 1)
+    assert await backend.silent_recorders(2) == [("n/w", 1)]
+    assert await backend.forget_recorder("n/w", 2)
     assert await backend.remove("a1", stored or b"", 0, "left")
     assert (await backend.snapshot()).gone
     assert await backend.changes("0-0", 0)

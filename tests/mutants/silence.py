@@ -34,7 +34,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "            if True:\n",
         INSTANCE_COMES_BACK,
     ),
-    lua("silence ahead", "overdue.lua", "call('ZADD', beats, now, member)", "", AHEAD),
+    lua("silence ahead", "overdue.lua", "call('ZADD', words, now, member)", "", AHEAD),
     memory("silence ahead", "registry", "                beats[member] = now_ms\n", "                pass\n", AHEAD),
     python("silence heard", "registry/watcher", "elif await self._takes_beats():", "elif True:", NO_WRITES),
     python(

@@ -201,6 +201,8 @@ talks = (
     built("met", often("s1", "s2"), often("c0", "c1")),
     built("tell_demand", often("w1", ":wanted"), st.sampled_from((b"1", b"{}")), st.sampled_from(((), ("w1", "w2")))),
     built("ask_demand"),
+    built("tell_recorder", often("n/w1", "/w2"), st.sampled_from((0, -5_000, 5_000, None))),
+    built("bury_recorders", st.sampled_from((-1, 2_000))),
     built("ask_depths"),
     built(
         "spend",

@@ -130,6 +130,17 @@ class WholeWalker(Walker):
         await self.backend.read_demand()
         await self.backend.lying(["a1", "a2", "nobody"])
 
+    async def tell_recorder(self, name: str, ahead_ms: int | None) -> None:
+        """`ahead_ms`: of now; None: it ends in order."""
+        at_ms = None if ahead_ms is None else await self.backend.now_ms() + ahead_ms
+        await self.backend.tell_recorder(name, at_ms)
+
+    async def bury_recorders(self, ago_ms: int) -> None:
+        """`ago_ms`: who has said something since then stays."""
+        before_ms = await self.backend.now_ms() - ago_ms
+        for name, _ in await self.backend.silent_recorders(before_ms):
+            await self.backend.forget_recorder(name, before_ms)
+
     async def ask_depths(self) -> None:
         await self.backend.depths(["a1", "a2", "nobody"], "g")
 

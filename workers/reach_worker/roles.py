@@ -62,6 +62,7 @@ def make_work(
         worker=worker_id,
         ask_ms=backend.now_ms,
         contents=asked_contents(backend),
+        tell=backend.tell_recorder,
     )
     services += _watches(backend, hops, readings)
     if "router" in settings.roles:

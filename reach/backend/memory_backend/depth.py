@@ -4,11 +4,11 @@ from collections.abc import Iterable, Sequence
 
 from reach.backend.depth_port import SEEN_MS, Depth, Depths, StreamKind
 from reach.backend.keys import GROUP_AGENT, GROUP_REGISTRARS, GROUP_ROUTERS, LANES
-from reach.backend.memory_backend.demand import DemandSide
+from reach.backend.memory_backend.recorders import RecordersSide
 from reach.backend.memory_backend.streams import Group, parse_id
 
 
-class DepthSide(DemandSide):
+class DepthSide(RecordersSide):
     """What lies where; see `reach.backend.depth_port` for what each method promises."""
 
     async def depths(self, agents: Sequence[str], follower: str) -> Depths:

@@ -7,7 +7,7 @@ from reach import ids
 from reach.backend.connection import Reply
 from reach.backend.depth_port import SEEN_MS, Depth, Depths, StreamKind
 from reach.backend.keys import GROUP_AGENT, GROUP_REGISTRARS, GROUP_ROUTERS, LANES
-from reach.backend.redis_backend.demand import DemandSide
+from reach.backend.redis_backend.recorders import RecordersSide
 from reach.backend.redis_backend.streams import entries_of, pairs_of, text_of
 from reach.errors import BackendError, BackendUnavailable
 
@@ -21,7 +21,7 @@ class _Place(NamedTuple):
     group: str
 
 
-class DepthSide(DemandSide):
+class DepthSide(RecordersSide):
     """What lies where; see `reach.backend.depth_port` for what each method promises."""
 
     async def depths(self, agents: Sequence[str], follower: str) -> Depths:

@@ -226,7 +226,7 @@ class RegistrySide(Side):
         return int(time[0]) * 1000 + int(time[1]) // 1000, found
 
     async def overdue_beats(self, before_ms: int) -> list[tuple[str, str, int]]:
-        flat = await self._link.run(script("overdue"), self._keys.agents(), before_ms)
+        flat = await self._link.run(script("overdue"), self._keys.agents(), before_ms, "beats")
         found = []
         for member, score in pairs_of(flat).items():
             agent_id, _, instance_id = text_of(member).rpartition("/")

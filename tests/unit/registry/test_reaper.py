@@ -1,6 +1,7 @@
 """The reaper removes who has gone without a word, and nobody else."""
 
 import asyncio
+import json
 
 import pytest
 
@@ -175,3 +176,27 @@ async def test_consumers_of_instances_that_are_gone_go_in_turn(reaped: Reaped, m
     await reaped.seconds(60, *beating)
     assert [await reaped.place.backend.sweep(0, name, 0) for name in names] == [0] * 5
     assert await reaped.registered() == names
+
+
+async def test_a_process_that_stops_saying_what_it_has_written_is_marked_once() -> None:
+    heard: list[int] = []
+    reaped = Reaped()
+    reaped.reaper = Reaper(reaped.place.another(), "w1", clock=reaped.place.clock, on_lost=heard.append)
+    began_ms = await reaped.place.backend.now_ms()
+    await reaped.place.backend.tell_recorder("n1/gone", began_ms)
+    for second in range(40):
+        await reaped.place.backend.tell_recorder("n1/well", began_ms + 1_000 * second)
+        await reaped.seconds(1)
+    assert heard == [1]
+    batches = [json.loads(batch) for _, batch in await reaped.place.backend.read_events(0, "0-0", 0)]
+    ((mark,),) = batches
+    assert (mark["point"], mark["code"], mark["node"], mark["worker"]) == ("gap", "process.lost", "n1", "gone")
+    assert (mark["at_us"], mark["duration_us"]) == ((began_ms + 31_000) * 1000, 31_000_000)
+
+
+async def test_nobody_is_marked_where_nobody_could_speak(reaped: Reaped) -> None:
+    """Fresh eyes wait, and a reaper whose own looks came late waits again: the server may have stood still."""
+    await reaped.place.backend.tell_recorder("n1/w1", await reaped.place.backend.now_ms())
+    reaped.place.clock.advance(60_000)
+    await reaped.seconds(10)
+    assert await reaped.place.backend.read_events(0, "0-0", 0) == []
