@@ -1,5 +1,6 @@
 """The role `archiver` of a worker: beside a router, or alone."""
 
+import resource
 import urllib.request
 from pathlib import Path
 
@@ -52,6 +53,40 @@ async def test_it_tells_what_it_could_not_keep_and_ends_in_order(
     assert told(ports[1], 'reach_archive_lost_total{why="refused"}') == 0
     assert told(ports[1], "reach_archive_failures_total") == told(ports[1], "reach_archive_refused_total") == 0
     assert well.drain()[0] == 0
+
+
+@pytest.mark.parametrize("roles", ["router,archiver", "archiver"])
+async def test_a_full_disk_takes_no_router_out_of_service(
+    client: Wire, start_worker: StartWorker, tmp_path: Path, roles: str
+) -> None:
+    """Nothing can be written into the store: who routes goes on, and says that it is degraded."""
+    worker = start_worker("--roles", roles, "--event-store", f"sqlite:{tmp_path}").wait_ready()
+    everything = resource.prlimit(worker.pid, resource.RLIMIT_FSIZE, (4_096, resource.RLIM_INFINITY))
+    client("XADD", "reach:{dev.0}:events", "*", "b", '[{"at_us":1,"point":"gap","counts":{"missing":1}}]')
+    routes = roles != "archiver"
+    fault = {"archiver": "events.unavailable"}
+    wanted: tuple[int, dict[str, object]] = (
+        (200, {"status": "degraded", "degraded": fault})
+        if routes
+        else (503, {"status": "not ready", "services": fault})
+    )
+    eventually(lambda: worker.probe("/readyz") == wanted, 20.0, "that the store is full")
+    if routes:
+        agent = PlainAgent(client, "plain-refund")
+        agent.register("refund")
+        sender = Sender(client)
+        msg_id = sender.send()
+        hand, fields = agent.take()
+        agent.answer_by_entry(fields, hand, {"status": "success"})
+        sender.receipt(msg_id)
+        assert worker.probe("/readyz") == wanted
+    resource.prlimit(worker.pid, resource.RLIMIT_FSIZE, everything)
+    eventually(lambda: worker.probe("/readyz") == (200, {"status": "ready"}), 20.0, "that there is room again")
+    status, log = worker.drain()
+    assert status == 0
+    assert [line["error"] for line in log if line["event"] == "service failed"]
+    found = await open_store(f"sqlite:{tmp_path}").find(Query(fields={"point": ("gap",)}))
+    assert len(found) == 1, "what waited meanwhile is kept"
 
 
 def told(port: int, series: str) -> float:

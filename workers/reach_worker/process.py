@@ -100,7 +100,7 @@ class Worker:
         supervisor = Supervisor((Tick(), *work.services), clock=self._clock)
         self.health.vitals = supervisor.vitals
         self.readings.add(of_services(supervisor.vitals))
-        self.health.needed = work.needed
+        self.health.needed, self.health.observers = work.needed, work.observers
         supervisor.start()
         try:
             self.health.state = "running"

@@ -32,13 +32,18 @@ if TYPE_CHECKING:
 
 #: So long the last numbers may take: whoever stops a worker waits for it, and a collector may be away.
 LAST_EXPORT_MS = 1_000
+OBSERVERS = frozenset({Archiver.name, ReceiptHook.name, "spans"})
 
 
 class Work(NamedTuple):
-    """What a worker does. `needed`: the services without whose progress it is not ready; `closers` are awaited at the end."""
+    """What a worker does. `needed`: the services without whose progress it is not ready; `closers` are awaited at the end.
+
+    `observers`: services that only read what others have done. A worker that routes is ready without them.
+    """
 
     services: Sequence[Service]
     needed: frozenset[str]
+    observers: frozenset[str]
     partitions: Sequence[int]
     hops: HopRecorder
     closers: Sequence[Callable[[], Awaitable[None]]]
@@ -106,8 +111,10 @@ def make_work(
     if otlp_metrics_wanted(environ):
         provider = observed(readings, otlp_reader(environ))
         closers.append(lambda: asyncio.to_thread(provider.shutdown, LAST_EXPORT_MS))
-    needed = frozenset(service.name for service in services) & (NEEDED | {Archiver.name})
-    return Work(services, needed, partitions, hops, closers)
+    names = frozenset(service.name for service in services)
+    # No router goes out of service because a store is full: messages are never held up by who observes them.
+    needed = names & NEEDED or names & {Archiver.name}
+    return Work(services, needed, names & OBSERVERS, partitions, hops, closers)
 
 
 def _watches(backend: Backend, hops: HopRecorder, readings: Readings) -> list[Service]:

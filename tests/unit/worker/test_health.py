@@ -67,6 +67,30 @@ def test_a_needed_service_that_has_not_run_makes_it_unready(health: Health, cloc
     assert health.ready()[1]["services"] == {"due": "has not run yet"}
 
 
+def test_what_only_observes_makes_it_degraded_and_leaves_it_ready(health: Health, clock: ManualClock) -> None:
+    running(health, clock)
+    health.observers = frozenset({"spans"})
+    assert health.ready() == (True, {"status": "ready"})
+    health.vitals["spans"].failures, health.vitals["spans"].last_error = 3, "otlp.unavailable"
+    assert health.ready() == (True, {"status": "degraded", "degraded": {"spans": "otlp.unavailable"}})
+    health.vitals["router"].failures, health.vitals["router"].last_error = 1, "backend.unavailable"
+    assert health.ready() == (
+        False,
+        {
+            "status": "not ready",
+            "services": {"router": "backend.unavailable"},
+            "degraded": {"spans": "otlp.unavailable"},
+        },
+    )
+
+
+def test_who_does_nothing_but_observe_is_not_ready_without_it(health: Health, clock: ManualClock) -> None:
+    running(health, clock)
+    health.needed = health.observers = frozenset({"spans"})
+    health.vitals["spans"].failures, health.vitals["spans"].last_error = 1, "otlp.unavailable"
+    assert health.ready() == (False, {"status": "not ready", "services": {"spans": "otlp.unavailable"}})
+
+
 def test_draining_is_not_ready_and_a_loop_that_stands_still_is_not_live(health: Health, clock: ManualClock) -> None:
     running(health, clock)
     health.state = "draining"
