@@ -10,6 +10,7 @@ from typing import Protocol
 
 from reach.backend.demand_port import DemandPort
 from reach.backend.depth_port import DepthPort
+from reach.backend.followed import Followed, Trimmed
 from reach.backend.hinting import Hint
 from reach.backend.recorders_port import RecordersPort
 from reach.backend.registry_port import RegistryPort
@@ -26,7 +27,6 @@ from reach.backend.steps import (
     Decision,
     DueEvent,
     DueReport,
-    Followed,
     Guard,
     LastBeat,
     MailEntry,
@@ -82,6 +82,7 @@ __all__ = [
     "Snapshot",
     "TakeResult",
     "Taken",
+    "Trimmed",
     "Turn",
     "Verdict",
     "WorkEntry",
@@ -325,17 +326,25 @@ class Backend(RegistryPort, SchemaPort, DemandPort, RecordersPort, DepthPort, Pr
     ) -> list[tuple[str, bytes]]: ...
 
     async def follow_events(
-        self, partition: int, group: str, reader: str, max_batches: int = 100, idle_ms: int = 30_000, after: str = "0"
+        self,
+        partition: int,
+        group: str,
+        reader: str,
+        max_batches: int = 100,
+        idle_ms: int = 30_000,
+        after: str = "0",
+        noted: Trimmed | None = None,
     ) -> Followed:
         """The next batches of a group that has them all once: what is not finished, what another left for `idle_ms`, then new ones.
 
         Waits for nothing. The group begins with the oldest batch that there is. Again: the same batches, until they are finished. Who keeps
-        some unfinished for a while gives the last entry that it was given as `after`, and is given what lies behind it.
+        some unfinished for a while gives the last entry that it was given as `after`, and is given what lies behind it. What was trimmed
+        unread is told, and nothing new given, until somebody says that it is `noted`: then the group goes on behind it.
         """
         ...
 
     async def finish_events(self, partition: int, group: str, entry_ids: Sequence[str]) -> None:
-        """XACK: this group is through with them. Again: nothing."""
+        """XACK: this group is through with them, batches and those that are gone. Again: nothing."""
         ...
 
     async def unfollow_events(self, partition: int, group: str, reader: str) -> None:

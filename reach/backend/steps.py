@@ -284,16 +284,6 @@ class DueReport(msgspec.Struct, frozen=True):
     deadline_at_ms: int = 0
 
 
-class Followed(msgspec.Struct, frozen=True):
-    """What a reader of `events` has to do next.
-
-    missed: batches that were trimmed before this group had them, since its last answer. batches: entry id and JSON array of records.
-    """
-
-    missed: int = 0
-    batches: tuple[tuple[str, bytes], ...] = ()
-
-
 class CancelResult(msgspec.Struct, frozen=True):
     """closed: legs that this call ended. what: cancelled | tombstone | ended | denied | newer (a greater round).
 

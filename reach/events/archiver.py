@@ -7,13 +7,13 @@ from typing import Protocol
 
 import msgspec
 
-from reach.backend.steps import Followed
+from reach.backend.followed import Followed, Trimmed
 from reach.errors import BackendError, ConfigError
+from reach.events.gaps import gaps_of
 from reach.events.reading import events_in
-from reach.events.store import DAY_US, LAST_US, Event, EventStore, StoreUnavailable, event_of
+from reach.events.store import DAY_US, LAST_US, Event, EventStore, StoreUnavailable
 from reach.log import PacedLog, event_log
 from reach.service import Report
-from reach.tracing.record import HopRecord
 
 GROUP = "archive"
 MAX_BATCHES = 100
@@ -34,7 +34,14 @@ class EventSource(Protocol):
     async def now_ms(self) -> int: ...
 
     async def follow_events(
-        self, partition: int, group: str, reader: str, max_batches: int = 100, idle_ms: int = 30_000
+        self,
+        partition: int,
+        group: str,
+        reader: str,
+        max_batches: int = 100,
+        idle_ms: int = 30_000,
+        after: str = "0",
+        noted: Trimmed | None = None,
     ) -> Followed: ...
 
     async def finish_events(self, partition: int, group: str, entry_ids: Sequence[str]) -> None: ...
@@ -59,7 +66,8 @@ class Archiver:
         self._source, self._store = source, store
         self._take_over_ms = take_over_ms
         self._partitions, self._reader = tuple(partitions), reader
-        self._missed = dict.fromkeys(self._partitions, 0)
+        self._noted: dict[int, Trimmed] = {}  # by partition: a gap that the store has
+        self._told: dict[int, int] = {}  # by partition: how much of what is missing now has been counted
         self._full = False
         self._runs = 0
         self.kept = self.unreadable = 0  # records; a batch that is none counts as one
@@ -111,20 +119,29 @@ class Archiver:
 
     async def _archive(self, partition: int) -> int:
         followed = await self._source.follow_events(
-            partition, GROUP, self._reader, MAX_BATCHES, idle_ms=self._take_over_ms
+            partition,
+            GROUP,
+            self._reader,
+            MAX_BATCHES,
+            idle_ms=self._take_over_ms,
+            noted=self._noted.get(partition),
         )
-        self._missed[partition] += followed.missed  # kept here until it is written
-        self.missed += followed.missed
+        self._noted.pop(partition, None)
+        gaps = list(gaps_of(partition, followed, await self._source.now_ms()))
+        self._count(partition, followed)
         # In a thread: the loop may serve a router beside it, which must not wait for thousands of records.
         events = await asyncio.to_thread(lambda: [*self._events(partition, followed.batches)])
-        if self._missed[partition]:
-            events.append(await self._gap(partition))
+        events += gaps
         if events:
             await self._store.write(events)
-        self._missed[partition] = 0
-        await self._source.finish_events(partition, GROUP, [entry_id for entry_id, _ in followed.batches])
+        # Only now: an archiver that is killed before this is followed by one that hears the same, of gaps as well.
+        self._told.pop(partition, None)
+        if followed.trimmed is not None:
+            self._noted[partition] = followed.trimmed
+        through = [*followed.gone, *(entry_id for entry_id, _ in followed.batches)]
+        await self._source.finish_events(partition, GROUP, through)
         self.kept += len(events)
-        self._full |= len(followed.batches) >= MAX_BATCHES
+        self._full |= len(followed.batches) >= MAX_BATCHES or bool(gaps)
         return len(events)
 
     def _events(self, partition: int, batches: Iterable[tuple[str, bytes]]) -> Iterator[Event]:
@@ -142,15 +159,14 @@ class Archiver:
         what = {} if number is None else {"number": number}
         self._log.warning("unreadable record", of=str(partition), entry=entry_id, error=why, **what)
 
-    async def _gap(self, partition: int) -> Event:
-        at_us = await self._source.now_ms() * 1000
-        counts = {"batches": self._missed[partition]}
-        record = HopRecord(at_us=at_us, point="gap", msg_id="", leg=0, attempt=0, worker=self._reader, counts=counts)
-        body = msgspec.json.encode(record)
-        self._log.warning("records were gone before they were kept", of=str(partition), **counts)
-        event = event_of(f"{partition}/gap-{at_us}-{self._reader}/000", body)
-        assert event is not None
-        return event
+    def _count(self, partition: int, followed: Followed) -> None:
+        """What is missing is told until the store has the gap, and counted once."""
+        missing = len(followed.gone) + (followed.trimmed.count if followed.trimmed is not None else 0)
+        new = max(missing - self._told.get(partition, 0), 0)
+        if new:
+            self._told[partition] = missing
+            self.missed += new
+            self._log.warning("records were gone before they were kept", of=str(partition), batches=new)
 
     async def close(self) -> None:
         """Keep what is left, as far as that goes in a few seconds, leave the group, close the store."""

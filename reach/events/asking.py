@@ -13,15 +13,15 @@ from reach.events.opening import open_store
 from reach.events.reading import Recorded, batches_from, batches_since, events_in
 from reach.events.recordings import Recording, recordings_in, with_ledger
 from reach.events.store import DAY_US, LAST_US, MAX_FOUND, Event, EventStore, Query, fits, record_of
-from reach.events.traced import Trace, is_lost_process, since_of, text_of, trace_of
-from reach.tracing.record import LOST_PROCESS
+from reach.events.traced import Trace, since_of, text_of, trace_of
+from reach.tracing.record import LOST_PROCESS, TRIMMED
 
 #: What JSON writes as it is.
 _PLAIN = re.compile(r"[A-Za-z0-9._:\-]+").fullmatch
 MAX_ROUNDS = 4
 #: A gap is told after what it stands for, and before it what was recorded.
 GAP_US = 5_000_000
-#: A process is found to be gone half a minute after its last word, and later where nobody could look.
+#: A gap ends when it is found: half a minute after the last word of a process, and later where nobody could look.
 FOUND_LATE_US = DAY_US
 
 _identity = msgspec.json.Encoder(order="deterministic").encode
@@ -128,7 +128,7 @@ class Events:
             since_us, until_us = collected.span()
             gaps = Query(fields={"point": ("gap",)}, since_us=since_us, until_us=until_us)
             collected.gaps.take(await self._store.find(gaps))
-            late: dict[str, tuple[str, ...]] = {"point": ("gap",), "code": (LOST_PROCESS,)}
+            late: dict[str, tuple[str, ...]] = {"point": ("gap",), "code": (LOST_PROCESS, TRIMMED)}
             lost = Query(fields=late, since_us=since_us, until_us=until_us + FOUND_LATE_US)
             collected.gaps.take(one for one in await self._store.find(lost) if since_of(one) < until_us)
         return collected
@@ -284,11 +284,7 @@ class Collected:
         if not self.found:
             return None
         since_us, until_us = self.span()
-        gaps = [
-            gap
-            for gap in self.gaps.records()
-            if moment_of(gap) >= since_us and (since_of(gap) if is_lost_process(gap) else moment_of(gap)) < until_us
-        ]
+        gaps = [gap for gap in self.gaps.records() if moment_of(gap) >= since_us and since_of(gap) < until_us]
         return trace_of(self.name, [*self.found.records(), *gaps], cut=self.found.cut)
 
 

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from reach.backend.followed import Followed, Trimmed
 from reach.clock import Clock, SystemClock
 from reach.errors import BackendError, ConfigError
 from reach.events.archiver import EventSource
@@ -108,6 +109,7 @@ class ReceiptHook:
         self._clock: Clock = clock or SystemClock()
         self._log = PacedLog(log, self._clock)
         self._full = False
+        self._noted: dict[int, Trimmed] = {}  # by partition: what was gone, and has been told
         self._places = asyncio.Semaphore(MAX_AT_ONCE)
         self.posted = self.given_up = self.missed = 0  # receipts; the same; batches that were gone before
 
@@ -125,17 +127,30 @@ class ReceiptHook:
         self._full = False
         posted = 0
         for partition in self._partitions:
-            followed = await self._source.follow_events(partition, GROUP, self._reader, MAX_BATCHES, self._take_over_ms)
-            if followed.missed:
-                self.missed += followed.missed
-                self._log.warning("records were gone before they were posted", of=partition, batches=followed.missed)
+            noted = self._noted.get(partition)
+            followed = await self._source.follow_events(
+                partition, GROUP, self._reader, MAX_BATCHES, self._take_over_ms, noted=noted
+            )
+            self._noted.pop(partition, None)
+            await self._tell(partition, followed)
             for entry_id, batch in followed.batches:
                 posts = list(posts_of(partition, batch))
                 await asyncio.gather(*map(self._deliver, posts))
                 await self._source.finish_events(partition, GROUP, [entry_id])
                 posted += len(posts)
-            self._full |= len(followed.batches) >= MAX_BATCHES
+            self._full |= len(followed.batches) >= MAX_BATCHES or followed.trimmed is not None
         return {"posted": posted} if posted else {}
+
+    async def _tell(self, partition: int, followed: Followed) -> None:
+        """Say what was gone before it could be posted: only then the group goes on behind it."""
+        missed = len(followed.gone) + (followed.trimmed.count if followed.trimmed is not None else 0)
+        if not missed:
+            return
+        self._log.warning("records were gone before they were posted", of=partition, batches=missed)
+        self.missed += missed
+        if followed.trimmed is not None:
+            self._noted[partition] = followed.trimmed
+        await self._source.finish_events(partition, GROUP, followed.gone)
 
     async def _deliver(self, post: Post) -> None:
         why = ""

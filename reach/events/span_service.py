@@ -12,9 +12,10 @@ from typing import Protocol
 import msgspec
 from opentelemetry.sdk.trace import ReadableSpan
 
+from reach.backend.followed import Followed, Trimmed
 from reach.backend.port import Backend
-from reach.backend.steps import Followed
 from reach.errors import BackendError, BackendUnavailable
+from reach.events.gaps import gap_records
 from reach.events.store import bodies_of
 from reach.log import PacedLog, event_log
 from reach.service import Report
@@ -46,7 +47,14 @@ class SpanSource(Protocol):
     async def lock(self, service: str, owner: str, ttl_ms: int) -> bool: ...
 
     async def follow_events(
-        self, partition: int, group: str, reader: str, max_batches: int = 100, idle_ms: int = 30_000, after: str = "0"
+        self,
+        partition: int,
+        group: str,
+        reader: str,
+        max_batches: int = 100,
+        idle_ms: int = 30_000,
+        after: str = "0",
+        noted: Trimmed | None = None,
     ) -> Followed: ...
 
     async def finish_events(self, partition: int, group: str, entry_ids: Sequence[str]) -> None: ...
@@ -91,7 +99,8 @@ class SpanService:
         self._outgoing: deque[tuple[ReadableSpan, _Entry]] = deque()
         self._left: dict[_Entry, int] = {}  # records of a batch that are neither exported nor dropped
         self._after = dict.fromkeys(self._partitions, "0")
-        self._missed = dict.fromkeys(self._partitions, 0)
+        self._noted: dict[int, Trimmed] = {}  # by partition: a gap whose span the collector has
+        self._gaps: dict[_Entry, Followed] = {}  # those whose spans are on their way
         self._seen_us = 0
         self._joiner = Joiner()
 
@@ -123,12 +132,16 @@ class SpanService:
 
     async def _read(self, partition: int, now_us: int) -> None:
         followed = await self._source.follow_events(
-            partition, GROUP, READER, MAX_BATCHES, IDLE_MS, self._after[partition]
+            partition,
+            GROUP,
+            READER,
+            MAX_BATCHES,
+            IDLE_MS,
+            self._after[partition],
+            self._noted.get(partition),
         )
-        if followed.missed:
-            self._log.warning("records were gone before they were exported", of=partition, batches=followed.missed)
-            self._missed[partition] += followed.missed
-            self.missed += followed.missed
+        self._noted.pop(partition, None)
+        self._mark(partition, followed, now_us // 1000)
         for entry_id, batch in followed.batches:
             entry = (partition, entry_id)
             if entry in self._left:  # it is held here, and was taken over from ourselves
@@ -140,17 +153,29 @@ class SpanService:
                 self._seen_us = max(self._seen_us, record.at_us)
                 decided = self._sampler.add(self._joiner.join(record), entry)
                 self._take(decided.kept, decided.dropped)
-        if self._missed[partition]:
-            self._gap(partition, now_us)
-        self._full |= len(followed.batches) >= MAX_BATCHES
+        self._full |= len(followed.batches) >= MAX_BATCHES or followed.trimmed is not None
 
-    def _gap(self, partition: int, now_us: int) -> None:
-        counts = {"batches": self._missed[partition]}
-        record = HopRecord(at_us=now_us, point="gap", msg_id="", leg=0, attempt=0, worker=self._owner, counts=counts)
-        span = span_of(record, self._resource, partition)
-        if span is not None:
-            self._outgoing.append((span, (partition, "gap")))
-        self._missed[partition] = 0
+    def _mark(self, partition: int, followed: Followed, now_ms: int) -> None:
+        """A span for each gap. It is noted when that is exported: whoever takes over before hears the same, and sends the same ids."""
+        gone = tuple(
+            entry_id for entry_id in followed.gone if (partition, entry_id) not in self._left
+        )  # what is held is not lost
+        for part in (Followed(trimmed=followed.trimmed), Followed(gone=gone)):
+            for name, record in gap_records(part, now_ms):
+                batches = record.counts["batches"]
+                self._log.warning("records were gone before they were exported", of=partition, batches=batches)
+                self.missed += batches
+                self._gaps[partition, name] = part
+                span = span_of(msgspec.structs.replace(record, worker=GROUP), self._resource, partition)
+                assert span is not None
+                self._outgoing.append((span, (partition, name)))
+
+    def _note(self, entry: _Entry) -> None:
+        """The collector has the span of a gap."""
+        partition, followed = entry[0], self._gaps.pop(entry)
+        if followed.trimmed is not None:
+            self._noted[partition] = followed.trimmed
+        self._left |= {(partition, entry_id): 0 for entry_id in followed.gone}
 
     def _records(self, entry: _Entry, batch: bytes) -> list[HopRecord]:
         """The records of a batch; what is none (a later form, junk) is told and left out, so that it cannot stop the rest."""
@@ -182,7 +207,9 @@ class SpanService:
             self._release(item.of)
 
     def _release(self, entry: _Entry) -> None:
-        if entry in self._left:
+        if entry in self._gaps:
+            self._note(entry)
+        elif entry in self._left:
             self._left[entry] -= 1
 
     async def _send(self) -> int:

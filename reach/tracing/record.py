@@ -46,6 +46,8 @@ ABOUT_NONE: Final = frozenset({"capacity.wanted", "gap"})
 
 #: the code of a gap that stands for a process which ended without a word: `duration_us` before it is when records may be missing
 LOST_PROCESS: Final = "process.lost"
+#: the code of one that stands for batches which were trimmed from `events` before they were kept, or exported
+TRIMMED: Final = "batches.trimmed"
 
 MAX_CANDIDATES = 20
 

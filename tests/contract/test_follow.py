@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from reach.backend.steps import Followed
+from reach.backend.followed import Followed
 from tests.contract.drive import Drive
 from tests.contract.places import KEYS
 
@@ -24,8 +24,12 @@ def told(followed: Followed) -> list[bytes]:
     return [batch for _, batch in followed.batches]
 
 
+def missed(followed: Followed) -> int:
+    return len(followed.gone) + (followed.trimmed.count if followed.trimmed is not None else 0)
+
+
 async def finish(drive: Drive, followed: Followed, group: str = "archive") -> None:
-    await drive.backend.finish_events(0, group, [entry_id for entry_id, _ in followed.batches])
+    await drive.backend.finish_events(0, group, [*followed.gone, *(entry_id for entry_id, _ in followed.batches)])
 
 
 async def keep_two(drive: Drive) -> None:
@@ -79,22 +83,51 @@ async def test_what_was_trimmed_unread_is_counted_once(drive: Drive) -> None:
     await finish(drive, await follow(drive))
     await write(drive, b"[1]", b"[2]", b"[3]", b"[4]", b"[5]")
     late = await follow(drive)
-    assert (late.missed, told(late)) == (3, [b"[4]", b"[5]"])
-    await finish(drive, late)
+    assert (missed(late), told(late)) == (3, [])
+    assert await follow(drive) == late, "it is told until it is noted"
+    assert await follow(drive, "r2") == late
+    behind = await follow(drive, noted=late.trimmed)
+    assert (missed(behind), told(behind)) == (0, [b"[4]", b"[5]"])
+    await finish(drive, behind)
+    assert await follow(drive, noted=late.trimmed) == Followed(), "noted twice is noted once"
     await write(drive, b"[6]")
     following = await follow(drive)
-    assert (following.missed, told(following)) == (0, [b"[6]"])
+    assert (missed(following), told(following)) == (0, [b"[6]"])
     await write(drive, b"[7]", b"[8]", b"[9]")  # 6 is trimmed while it is pending, 7 before anybody has read it
     again = await follow(drive)
-    assert (again.missed, told(again)) == (2, [b"[8]", b"[9]"])
+    assert (again.gone, missed(again), told(again)) == ((following.batches[0][0],), 2, [])
+    assert await follow(drive, "r2", idle_ms=0) == again, "also for somebody else"
+    assert again.trimmed is not None
+    assert (again.trimmed.after, again.trimmed.count) == (following.batches[0][0], 1)
+    await finish(drive, again)
+    last = await follow(drive, noted=again.trimmed)
+    assert (missed(last), told(last)) == (0, [b"[8]", b"[9]"])
+    assert last.batches[0][0] == again.trimmed.first
+
+
+async def test_what_was_trimmed_since_is_told_for_itself(drive: Drive) -> None:
+    await keep_two(drive)
+    await write(drive, b"[0]")
+    await finish(drive, await follow(drive))
+    await write(drive, b"[1]", b"[2]", b"[3]", b"[4]")
+    first = await follow(drive)
+    await write(drive, b"[5]", b"[6]", b"[7]")
+    second = await follow(drive, noted=first.trimmed)
+    assert first.trimmed is not None
+    assert second.trimmed is not None
+    assert (first.trimmed.count, second.trimmed.count) == (2, 3)
+    assert first.trimmed.trimmed == second.trimmed.had
+    stale = await follow(drive, noted=first.trimmed)
+    assert (stale, missed(stale)) == (second, 3)
+    assert told(await follow(drive, noted=second.trimmed)) == [b"[6]", b"[7]"]
 
 
 async def test_a_group_that_begins_late_has_missed_nothing(drive: Drive) -> None:
     await keep_two(drive)
     await write(drive, b"[1]", b"[2]", b"[3]", b"[4]", b"[5]")
     first = await follow(drive)
-    assert (first.missed, told(first)) == (0, [b"[4]", b"[5]"])
-    assert (await follow(drive)).missed == 0
+    assert (missed(first), told(first)) == (0, [b"[4]", b"[5]"])
+    assert missed(await follow(drive)) == 0
 
 
 async def test_a_stream_that_was_deleted_or_is_none_is_read_from_its_start(drive: Drive) -> None:

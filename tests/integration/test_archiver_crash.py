@@ -66,6 +66,27 @@ async def test_whoever_is_killed_between_two_steps_each_record_is_kept_once(
     await archiver.close()
 
 
+@pytest.mark.processes
+@pytest.mark.parametrize("point", ["followed", "written", "finished"])
+async def test_whoever_is_killed_after_hearing_of_a_gap_the_gap_is_kept_once(
+    server: PrivateServer, backend: Backend, connect: Connect, store: Lame, tmp_path: Path, point: str
+) -> None:
+    """What is trimmed in somebody's hands, and what is trimmed unread: the count is in Redis until the store has it."""
+    await backend.set_meta("meta", "max_events", b"2")
+    bounded = await connect()
+    await write(bounded, 0)
+    await bounded.follow_events(0, GROUP, "held-by-the-dead")
+    for number in range(1, 6):
+        await write(bounded, number)
+    dead = [sys.executable, "-c", KILLED, server.url, str(tmp_path), point]
+    run = await asyncio.to_thread(subprocess.run, dead, capture_output=True, text=True, timeout=60)
+    assert run.returncode == -9, run.stderr
+    archiver = Archiver(bounded, store, [0], "alive", take_over_ms=0)
+    await drain(archiver)
+    assert sorted(await kept(store)) == ["gap of 1", "gap of 3", "m4", "m5"]
+    await archiver.close()
+
+
 async def test_readers_that_died_are_forgotten(server: PrivateServer, backend: Backend, store: Lame) -> None:
     import redis.asyncio
 

@@ -156,9 +156,9 @@ class WholeWalker(Walker):
         self.letters = letters[-1][0] if letters else self.letters
 
     async def follow(self, reader: str, most: int, idle_ms: int) -> None:
-        self.followed += [
-            batch[0] for batch in (await self.backend.follow_events(0, "g", reader, most, idle_ms)).batches
-        ]
+        followed = await self.backend.follow_events(0, "g", reader, most, idle_ms, noted=self.noted)
+        self.followed += [*followed.gone, *(entry_id for entry_id, _ in followed.batches)]
+        self.noted = followed.trimmed
 
     async def finish_followed(self, count: int) -> None:
         """Some of what was ever given out, once more, too."""

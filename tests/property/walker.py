@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
+from reach.backend.followed import Trimmed
 from reach.backend.keys import GROUP_AGENT
 from reach.backend.steps import Again, Answer, Decision, Parking, Plan, Refuse, Send, Settlement, WorkEntry
 from reach.delivery.staging import held_beside
@@ -127,7 +128,8 @@ class Walker:
         self.controls: list[str] = []
         self.mail: dict[str, str] = dict.fromkeys(BOXES, "0")
         self.events, self.changes, self.letters = "0", "0", "-"
-        self.followed: list[str] = []  # batches of events that a group has given out
+        self.followed: list[str] = []
+        self.noted: Trimmed | None = None  # as it was told last  # batches of events that a group has given out
         self.bells: dict[str, dict[str, str]] = {}
 
     async def begin(self) -> None:

@@ -6,11 +6,16 @@
 -- ARGV max_batches integer how many at most
 -- ARGV idle_ms integer after so long what another reader holds is taken over
 -- ARGV after text of what it has not finished only what lies behind this entry, 0: all of it
--- RETURNS {how many batches this group has missed since the last answer, since they were trimmed, {entry id, batch} ...}
--- REPEAT the same batches, until they are finished
+-- ARGV noted_after text with the next two: it is noted what was trimmed there, and the group goes on behind it; '' or absent: nothing
+-- ARGV noted_had integer as it was told
+-- ARGV noted_trimmed integer as it was told
+-- RETURNS {{had, trimmed, after, first}, {ids of batches that were trimmed in somebody's hands}, {entry id, batch} ...}; where trimmed is more than
+--   had, so many were trimmed unread between those two ids, and no new batch is given before that is noted
+-- REPEAT the same, until the batches are finished and what was trimmed is noted
 -- INCLUDE start
 local key, group, reader, most, idle_ms, after = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-local out = {0}
+local place, gone = {0, 0, '0-0', '0-0'}, {}
+local out = {place, gone}
 
 local function facts(flat)
   local f = {}
@@ -25,15 +30,10 @@ local function later(a, b)
   return am > bm or (am == bm and tonumber(as) > tonumber(bs))
 end
 
--- Batches to the answer; one that was trimmed while somebody held it is missed.
+-- Batches to the answer, and those that were trimmed while somebody held them.
 local function tell(entries)
   for _, entry in ipairs(entries or {}) do
-    if entry[2] then
-      out[#out + 1] = {entry[1], facts(entry[2]).b or ''}
-    else
-      out[1] = out[1] + 1
-      call('XACK', key, group, entry[1])
-    end
+    if entry[2] then out[#out + 1] = {entry[1], facts(entry[2]).b or ''} else gone[#gone + 1] = entry[1] end
   end
 end
 
@@ -56,19 +56,22 @@ if made.err then
       local had, at = f['entries-read'], f['last-delivered-id']
       -- A stream that was made anew, or wound back: from its start, since nothing in it will ever lie behind that place.
       if later(at, stream['last-generated-id']) then had, at = trimmed, '0-0' end
-      if had and had < trimmed then out[1] = trimmed - had end
-      if at ~= f['last-delivered-id'] or out[1] > 0 then call('XGROUP', 'SETID', key, group, at, 'ENTRIESREAD', trimmed) end
+      local noted = ARGV[6] == at and number(ARGV[7]) == had and number(ARGV[8])
+      if noted and noted > had and noted <= trimmed then had = noted end
+      if at ~= f['last-delivered-id'] or had ~= f['entries-read'] then call('XGROUP', 'SETID', key, group, at, 'ENTRIESREAD', had) end
+      if had and had < trimmed then
+        local first = call('XRANGE', key, '-', '+', 'COUNT', 1)[1]
+        place[1], place[2], place[3], place[4] = had, trimmed, at, first and first[1] or stream['last-generated-id']
+      end
     end
   end
 end
 read(after)
-if #out == 1 then
-  local v = call('XAUTOCLAIM', key, group, reader, idle_ms, '0-0', 'COUNT', most)
-  tell(v[2])
-  for _, id in ipairs(v[3] or {}) do
-    out[1] = out[1] + 1
-    call('XACK', key, group, id)
+-- Not XAUTOCLAIM, nor XCLAIM of what is gone: they forget it, and whoever is killed before it has noted that takes the count with it.
+if #out == 2 and #gone == 0 then
+  for _, row in ipairs(call('XPENDING', key, group, 'IDLE', idle_ms, '-', '+', most)) do
+    if #call('XRANGE', key, row[1], row[1]) == 0 then gone[#gone + 1] = row[1] else tell(call('XCLAIM', key, group, reader, 0, row[1])) end
   end
 end
-if #out == 1 then read('>') end
+if #out == 2 and #gone == 0 and place[1] == place[2] then read('>') end
 return out

@@ -2,31 +2,37 @@
 
 from collections.abc import Iterable, Sequence
 
+from reach.backend.followed import Followed, Trimmed
 from reach.backend.memory_backend.side import Side
-from reach.backend.memory_backend.streams import ZERO, Fields, Group, Stream
-from reach.backend.steps import Followed
+from reach.backend.memory_backend.streams import ZERO, Fields, Group, Stream, format_id
 
 
 class FollowingSide(Side):
     """What a reader of `events` does; see `reach.backend.port` for what each method promises."""
 
     async def follow_events(
-        self, partition: int, group: str, reader: str, max_batches: int = 100, idle_ms: int = 30_000, after: str = "0"
+        self,
+        partition: int,
+        group: str,
+        reader: str,
+        max_batches: int = 100,
+        idle_ms: int = 30_000,
+        after: str = "0",
+        noted: Trimmed | None = None,
     ) -> Followed:
         def step() -> Followed:
             stream = self._own_stream(self._keys.events(partition))
             known = stream.group(group)
             of = _made(stream, group) if known is None else known
-            missed = _missed(stream, of)
-            found = of.own(reader, self._store.now_ms(), max_batches, after)
-            missed += _forget(of, found)
-            batches = _whole(found)
-            if not batches:
-                claimed, gone = of.autoclaim(reader, idle_ms, max_batches, self._store.now_ms())
-                missed, batches = missed + len(gone), _whole(claimed)
-            if not batches:
-                batches = _whole(of.read(reader, max_batches, self._store.now_ms()))
-            return Followed(missed, tuple(batches))
+            trimmed = _trimmed(stream, of, noted)
+            now_ms = self._store.now_ms()
+            found = of.own(reader, now_ms, max_batches, after)
+            if not found:
+                found = of.left(reader, idle_ms, max_batches, now_ms)
+            if not found and trimmed is None:
+                found = list(of.read(reader, max_batches, now_ms))
+            gone = tuple(entry_id for entry_id, fields in found if fields is None)
+            return Followed(tuple(_whole(found)), trimmed, gone)
 
         return await self._step("follow_events", step)
 
@@ -59,19 +65,18 @@ def _made(stream: Stream, name: str) -> Group:
     return made
 
 
-def _missed(stream: Stream, group: Group) -> int:
-    """How many entries were trimmed that it had not read; counted once."""
+def _trimmed(stream: Stream, group: Group, noted: Trimmed | None) -> Trimmed | None:
+    """What was trimmed that it had not read, and that nobody has noted yet."""
     trimmed = stream.added - len(stream)
     if group.last_delivered > stream.last_id:  # the stream was made anew: nothing in it will ever lie behind that place
         group.last_delivered, group.entries_read = ZERO, trimmed
-    missed = max(trimmed - group.entries_read, 0)
-    group.entries_read += missed
-    return missed
-
-
-def _forget(group: Group, found: Iterable[tuple[str, Fields | None]]) -> int:
-    """Those that were trimmed while somebody held them; how many they were."""
-    return sum(group.ack(entry_id) for entry_id, fields in found if fields is None)
+    at = format_id(group.last_delivered)
+    if noted is not None and (noted.after, noted.had) == (at, group.entries_read) and noted.trimmed <= trimmed:
+        group.entries_read = max(group.entries_read, noted.trimmed)
+    if group.entries_read >= trimmed:
+        return None
+    first = next((entry_id for entry_id, _ in stream.all()), format_id(stream.last_id))
+    return Trimmed(group.entries_read, trimmed, at, first)
 
 
 def _whole(found: Iterable[tuple[str, Fields | None]]) -> list[tuple[str, bytes]]:

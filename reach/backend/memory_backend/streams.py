@@ -254,6 +254,19 @@ class Group:
             claimed.append(entry_id)
         return claimed
 
+    def left(self, consumer: str, idle_ms: int, count: int, now_ms: int) -> list[tuple[str, Fields | None]]:
+        """XPENDING IDLE, and XCLAIM of those that have a body; those that have none (None) stay as they are."""
+        found: list[tuple[str, Fields | None]] = []
+        for entry_id, pending in [row for row in self.all_pending() if row[1].idle_ms(now_ms) >= idle_ms][:count]:
+            fields = self.stream.get(entry_id)
+            if fields is not None:
+                self.consumers[consumer] = now_ms
+                pending.consumer = consumer
+                pending.delivered_at_ms = now_ms
+                pending.deliveries += 1
+            found.append((entry_id, fields))
+        return found
+
     def autoclaim(self, consumer: str, idle_ms: int, count: int, now_ms: int) -> tuple[list[Entry], list[str]]:
         """XAUTOCLAIM from the start: (claimed, ids whose body is gone; those are no longer pending)."""
         claimed: list[Entry] = []

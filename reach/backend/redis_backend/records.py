@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
+from reach.backend.followed import Followed, Trimmed
 from reach.backend.redis_backend.eviction import QUESTION
 from reach.backend.redis_backend.side import Side
 from reach.backend.redis_backend.streams import LOST, code_of, entries_of, facts_of, lost, text_of
 from reach.backend.scripts import script
-from reach.backend.steps import Followed
 from reach.errors import BackendError
 
 TRIM_EVERY_MS = 60_000
@@ -61,13 +61,25 @@ class RecordsSide(Side):
         return [(entry.id, (entry.fields or {}).get(b"b", b"[]")) for _, entries in read for entry in entries]
 
     async def follow_events(
-        self, partition: int, group: str, reader: str, max_batches: int = 100, idle_ms: int = 30_000, after: str = "0"
+        self,
+        partition: int,
+        group: str,
+        reader: str,
+        max_batches: int = 100,
+        idle_ms: int = 30_000,
+        after: str = "0",
+        noted: Trimmed | None = None,
     ) -> Followed:
+        place = (noted.after, noted.had, noted.trimmed) if noted is not None else ()
         reply = await self._link.run(
-            script("follow"), self._keys.events(partition), group, reader, max_batches, idle_ms, after
+            script("follow"), self._keys.events(partition), group, reader, max_batches, idle_ms, after, *place
         )
-        missed, *batches = reply
-        return Followed(missed, tuple((text_of(entry_id), batch) for entry_id, batch in batches))
+        (had, trimmed, place_id, first), gone, *batches = reply
+        return Followed(
+            tuple((text_of(entry_id), batch) for entry_id, batch in batches),
+            Trimmed(had, trimmed, text_of(place_id), text_of(first)) if trimmed > had else None,
+            tuple(map(text_of, gone)),
+        )
 
     async def finish_events(self, partition: int, group: str, entry_ids: Sequence[str]) -> None:
         if entry_ids:
