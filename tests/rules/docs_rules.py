@@ -42,7 +42,7 @@ def setting_faults(sources: Mapping[str, str], table: Iterable[str], page: str) 
 
 
 #: codes of errors that never travel: they name a fault of this process or of its configuration
-LOCAL_FAMILIES = frozenset({"answer", "config", "backend", "policy", "record", "rule", "otlp", "wait"})
+LOCAL_FAMILIES = frozenset({"answer", "config", "backend", "policy", "record", "rule", "otlp", "hook", "wait"})
 #: what takes a code first
 GIVERS = frozenset({"EnvelopeError", "Finish", "Problem", "code_answer", "failed", "refusal", "retryable", "_refusal"})
 
