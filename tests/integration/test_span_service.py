@@ -1,16 +1,19 @@
 """From Redis to a collector: whoever is away, each span arrives, and what was lost before is told."""
 
+import asyncio
 import os
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
 import pytest
+from opentelemetry.sdk.trace import ReadableSpan
 
 from reach.backend.port import Backend
 from reach.errors import BackendUnavailable, ConfigError
 from reach.events.span_service import SpanService
-from reach.tracing.exporting import Outlet, open_outlet
+from reach.tracing.exporting import Outlet, Sent, open_outlet
 from reach.tracing.record import HopRecord, Point
 from reach.tracing.sampling import Sampling
 from tests.collector import Collector
@@ -222,3 +225,51 @@ def test_the_console_is_an_exporter_too(capsys: pytest.CaptureFixture[str]) -> N
     assert isinstance(outlet, Outlet)
     assert outlet.send([]) == "taken"
     outlet.close()
+
+
+async def test_what_was_taken_and_not_answered_is_sent_again_with_the_same_ids(
+    backend: Backend, collector: Collector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever sends cannot know that it was taken: the same spans come twice, and a collector sees one of each."""
+    take = collector.take
+
+    def taken_and_lost(data: bytes) -> int:
+        take(data)
+        return 503
+
+    monkeypatch.setattr(collector, "take", taken_and_lost)
+    spans = service(backend)
+    await write(backend, *"abc")
+    with pytest.raises(BackendUnavailable):
+        await spans.run_once()
+    first = [span.SerializeToString() for span in collector.spans]
+    assert len(first) >= 3
+    monkeypatch.setattr(collector, "take", take)
+    collector.spans.clear()
+    await drain(spans)
+    assert [span.SerializeToString() for span in collector.spans] == first[:3]
+    assert spans.exported == 3
+    await spans.close()
+
+
+async def test_the_loop_turns_while_spans_are_sent(backend: Backend) -> None:
+    """It may serve a router: a collector that is slow holds up nobody."""
+    turned = threading.Event()
+
+    class Slow(Outlet):
+        def __init__(self) -> None:
+            """No exporter."""
+
+        def send(self, spans: Sequence[ReadableSpan]) -> Sent:
+            return "taken" if turned.wait(30) else "away"
+
+        def close(self) -> None:
+            """Nothing to end."""
+
+    spans = SpanService(backend, Slow(), range(backend.partitions), "w1")
+    await write(backend, *"abc")
+    sending = asyncio.create_task(spans.run_once())
+    await asyncio.sleep(0)
+    asyncio.get_running_loop().call_later(0.05, turned.set)
+    assert await sending == {"exported": 3}
+    await spans.close()
