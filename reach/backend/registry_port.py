@@ -108,6 +108,13 @@ class RegistryPort(Protocol):
         """Admin: write or remove (None) one setting, policy, type or rule, and tell it through `changes`."""
         ...
 
+    async def swap_meta(self, kind: MetaKind, name: str, value: bytes | None, expected: bytes | None) -> bool:
+        """`set_meta`, only where `expected` lies, None = nothing. False: something else does, and nothing was written.
+
+        For whoever makes a new value out of the one that was read. Again: False, unless the value stays the same.
+        """
+        ...
+
     async def spend_rate(self, agent_id: str, rate: Rate, tokens: int, *, back: bool = False) -> int:
         """Take one message and so many tokens from the agent's bucket: 0, or in how many ms it will have them (nothing was taken).
 

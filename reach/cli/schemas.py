@@ -9,7 +9,8 @@ from reach.backend import Backend
 from reach.cli import edge
 from reach.cli.stored import given, on_backend
 from reach.envelope.families import COMPATIBILITIES, Family, Version
-from reach.envelope.privacy import KEEPINGS, Privacy, privacy_of, with_rule
+from reach.envelope.privacy import KEEPINGS, Privacy, privacy_of
+from reach.registry.keeping import keep
 from reach.registry.schemas import Schemas
 
 #: Of a schema that has no rule of its own.
@@ -142,13 +143,8 @@ def check(name: str, schema: str, redis_url: str, env: str, form: str) -> int:
 def _set_privacy(redis_url: str, env: str, name: str, said: str) -> int:
     rule = next((keeping for keeping in KEEPINGS if keeping == said), None)
 
-    async def write(backend: Backend) -> str:
-        text = with_rule((await backend.snapshot()).meta.get("privacy"), env, name, rule)
-        await backend.set_meta("meta", "privacy", text.encode())
-        return text
-
     try:
-        text = on_backend(redis_url, env, write)
+        text = on_backend(redis_url, env, lambda backend: keep(backend, name, rule))
     except ValueError as error:
         raise click.UsageError(f"privacy: {error}") from error
     edge.say(f"records keep of {name}: {rule or 'what the env says'} (privacy is {text} in env {env})")

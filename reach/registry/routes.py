@@ -12,6 +12,7 @@ from reach.envelope.message import Envelope
 from reach.envelope.problems import sentence_of
 from reach.envelope.registration import MAX_CAPABILITIES, RoutePolicy
 from reach.envelope.rules import partition_of, sender_of, stamp_of
+from reach.errors import ConfigError
 from reach.registry.filling import fill
 from reach.registry.writing import as_json
 from reach.routing.explain import Explanation, explain
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from reach.routing.meanings import Meanings
 
 MAX_DRAWS = 100_000
+#: Several who set one policy at once: the slower ones read again, so often.
+MAX_TRIES = 50
 FRESH_EYES = "fresh_eyes"
 
 
@@ -66,9 +69,21 @@ class Routes:
             BackendError: It could not be written.
         """
         data = policy if isinstance(policy, bytes) else as_json(policy)
-        read = read_policy(pattern, data, (await self._backend.snapshot()).routes)
-        await self._backend.set_meta("routes", pattern, data)
-        return read
+        for _ in range(MAX_TRIES):
+            there = (await self._backend.snapshot()).routes
+            read = read_policy(pattern, data, there)
+            if await self._backend.swap_meta("routes", pattern, data, there.get(pattern)):
+                await self._refuse_circle(pattern, data, there.get(pattern))
+                return read
+        raise ConfigError(f"others changed the policy of {pattern[:128]!r} {MAX_TRIES} times: try again")
+
+    async def _refuse_circle(self, pattern: str, data: bytes, before: bytes | None) -> None:
+        """Take a policy back whose fallback goes round with one that somebody else has set meanwhile. Raises ConfigError."""
+        try:
+            read_policy(pattern, data, (await self._backend.snapshot()).routes)
+        except ConfigError:
+            await self._backend.swap_meta("routes", pattern, before, data)
+            raise
 
     async def remove(self, pattern: str) -> bool:
         """Go by the default again. False: it had none.

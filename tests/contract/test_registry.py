@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from reach.backend.steps import LastBeat, RegisterResult, Written
+from reach.backend.steps import LastBeat, MetaKind, RegisterResult, Written
 from reach.errors import BackendError
 from tests.contract.drive import Drive
 from tests.contract.places import KEYS
@@ -294,10 +294,28 @@ async def test_a_setting_is_written_told_and_removed(drive: Drive, kind: str, op
     assert (await drive.backend.changes(change.id, 0))[0].data == b""
 
 
+@pytest.mark.parametrize("kind", ["meta", "routes", "types", "rules"])
+async def test_a_setting_is_written_only_over_what_was_read(drive: Drive, kind: MetaKind) -> None:
+    assert await drive.backend.swap_meta(kind, "name", b"1", None)
+    told = [change.data for change in await drive.backend.changes("0-0", 0)]
+    for expected in (None, b"", b"2", b"11"):
+        assert not await drive.backend.swap_meta(kind, "name", b"3", expected)
+        assert not await drive.backend.swap_meta(kind, "name", None, expected)
+    assert [change.data for change in await drive.backend.changes("0-0", 0)] == told == [b"1"], "nothing was written"
+    assert await drive.backend.swap_meta(kind, "name", b"2", b"1")
+    assert not await drive.backend.swap_meta(kind, "name", b"2", b"1"), "once more: somebody else may have written it"
+    assert await drive.backend.swap_meta(kind, "name", None, b"2")
+    assert await drive.backend.swap_meta(kind, "name", b"", None)
+    assert not await drive.backend.swap_meta(kind, "name", b"4", None), "a value with nothing in it is there"
+    assert [change.data for change in await drive.backend.changes("0-0", 0)] == [b"1", b"2", b"", b""]
+
+
 async def test_the_counter_of_versions_is_nobodys_setting(drive: Drive) -> None:
     await registered(drive)
     with pytest.raises(BackendError):
         await drive.backend.set_meta("meta", "v", b"1")
+    with pytest.raises(BackendError):
+        await drive.backend.swap_meta("meta", "v", b"9", b"1")
     assert (await drive.backend.snapshot()).meta == {}
 
 

@@ -108,6 +108,7 @@ async def enumerate_points(
 
 #: written by admins, or read by people: no flow of a message depends on them; `waiting` only orders what `take` takes of several partitions
 NOT_IN_A_FLOW = {"waiting", "worker_silence_ms", "dead_letters", "read_events", "record", "set_meta", "now_ms"}
+NOT_IN_A_FLOW |= {"swap_meta"}
 NOT_IN_A_FLOW |= {"write_schema", "read_schemas", "read_families", "read_policies", "read_meta", "written"}
 NOT_IN_A_FLOW |= {
     "follow_events",

@@ -108,6 +108,7 @@ async def walk_env(backend: Backend) -> None:
     assert (await backend.beat("a1", "i1", b'{"state":"busy"}')).known
     await backend.set_meta("routes", "capability:x", b"{}")
     await backend.set_meta("rules", "x", b"{}")
+    assert await backend.swap_meta("rules", "x", b"[]", b"{}")
     assert await backend.lock("reaper", "w1", 1_000)
     assert await backend.spend_rate("a1", Rate(1_000, 0), 0) == 0
     assert await backend.tell_circuit("a1/0", b'{"until_ms":1,"why":"2"}')

@@ -174,6 +174,13 @@ registry = (
         st.sampled_from(("x", "y")),
         st.sampled_from((None, b"{}")),
     ),
+    built(
+        "swap_meta",
+        st.sampled_from(("meta", "routes", "types")),
+        st.sampled_from(("x", "y")),
+        st.sampled_from((None, b"{}", b"[]")),
+        st.sampled_from((None, b"{}", b"")),
+    ),
     built("write_schema", *SCHEMA_ARGUMENTS),
     built("tell_circuit", two_agents, st.sampled_from((b"", b"{}"))),
     built("lock", st.just("opener"), workers, st.sampled_from((1_000, 30_000))),

@@ -57,6 +57,11 @@ class WholeWalker(Walker):
     async def set_meta(self, kind: Literal["meta", "routes", "types"], name: str, value: bytes | None) -> None:
         await self.backend.set_meta(kind, name, value)
 
+    async def swap_meta(
+        self, kind: Literal["meta", "routes", "types"], name: str, value: bytes | None, expected: bytes | None
+    ) -> None:
+        await self.backend.swap_meta(kind, name, value, expected)
+
     async def write_schema(self, family: str, expected: str, record: bytes, name: str, schema: bytes) -> None:
         """`expected`: what was read before: "right", "nothing" or "other"."""
         await self.backend.read_policies(["x"])

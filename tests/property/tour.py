@@ -19,6 +19,7 @@ TOUR: tuple[Move, ...] = (
     move("beat", "a1", "i1", "ready", True),
     move("moment"),
     move("set_meta", "routes", "x", b"{}"),
+    move("swap_meta", "routes", "x", b"[]", b"{}"),
     move("write_schema", "a", "nothing", b"{}", "a.v1", b"{}"),
     move("watch"),
     move("lock", "opener", "w1", 30_000),

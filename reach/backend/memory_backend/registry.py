@@ -1,7 +1,7 @@
 """The registry's side: control, registrations, beats, changes, settings."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from reach import ids
 from reach.backend.bounds import MAX_BEAT_BYTES, MAX_TYPES
@@ -275,19 +275,10 @@ class RegistrySide(InstancesSide):
         return await self._wait("changes", [key], step, block_ms)
 
     async def set_meta(self, kind: MetaKind, name: str, value: bytes | None) -> None:
-        def step() -> None:
-            if kind == "meta" and name == "v":
-                raise BackendError("REACH_BAD_FIELD v is counted by the steps", details={"field": name})
-            keys = self._keys
-            key = {"meta": keys.meta, "routes": keys.routes, "types": keys.types, "rules": keys.rules}[kind]()
-            if value is not None:
-                self._hash(key)[name] = value
-            else:
-                self._peek_hash(key).pop(name, None)
-                self._store.drop_empty(key)
-            self._tell(self._next_version(), _OPS[kind], name, value or b"")
+        await self._step("set_meta", lambda: self._set_meta(kind, name, value))
 
-        await self._step("set_meta", step)
+    async def swap_meta(self, kind: MetaKind, name: str, value: bytes | None, expected: bytes | None) -> bool:
+        return await self._step("set_meta", lambda: self._set_meta(kind, name, value, lambda lies: lies == expected))
 
     async def spend_rate(self, agent_id: str, rate: Rate, tokens: int, *, back: bool = False) -> int:
         return await self._step(
@@ -328,6 +319,23 @@ class RegistrySide(InstancesSide):
         """The stored bytes; a removed agent is absent to everybody who asks."""
         stored = self._peek_hash(self._keys.agents()).get(agent_id)
         return None if stored is None or gone_at(stored) is not None else stored
+
+    def _set_meta(
+        self, kind: MetaKind, name: str, value: bytes | None, fits: Callable[[bytes | None], bool] = lambda _: True
+    ) -> bool:
+        if kind == "meta" and name == "v":
+            raise BackendError("REACH_BAD_FIELD v is counted by the steps", details={"field": name})
+        keys = self._keys
+        key = {"meta": keys.meta, "routes": keys.routes, "types": keys.types, "rules": keys.rules}[kind]()
+        if not fits(self._peek_hash(key).get(name)):
+            return False
+        if value is not None:
+            self._hash(key)[name] = value
+        else:
+            self._peek_hash(key).pop(name, None)
+            self._store.drop_empty(key)
+        self._tell(self._next_version(), _OPS[kind], name, value or b"")
+        return True
 
     def _forget(self, member: str) -> bool:
         """Drop one instance's beats; False: there were none."""

@@ -234,8 +234,15 @@ class RegistrySide(Side):
         return found
 
     async def set_meta(self, kind: MetaKind, name: str, value: bytes | None) -> None:
-        keep = int(value is not None)
-        await self._link.run(script("set_meta"), self._keys.agents(), kind, name, keep, value or b"")
+        await self._set_meta(kind, name, value, "", b"")
+
+    async def swap_meta(self, kind: MetaKind, name: str, value: bytes | None, expected: bytes | None) -> bool:
+        known = int(expected is not None)
+        return bool(await self._set_meta(kind, name, value, known, expected or b""))
+
+    async def _set_meta(self, kind: str, name: str, value: bytes | None, known: int | str, expected: bytes) -> int:
+        argv = (kind, name, int(value is not None), value or b"", known, expected)
+        return int(await self._link.run(script("set_meta"), self._keys.agents(), *argv))
 
     async def spend_rate(self, agent_id: str, rate: Rate, tokens: int, *, back: bool = False) -> int:
         argv = (agent_id, rate.messages, rate.tokens, tokens, int(back))

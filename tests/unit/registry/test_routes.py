@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from reach.backend.port import Backend
 from reach.backend.steps import Meeting
 from reach.envelope.message import Envelope, Payload, Scope, Source, Target, Traces
 from reach.envelope.records import encode_registration
@@ -17,6 +18,7 @@ from reach.registry import routes as routes_module
 from reach.registry.routes import Routes
 from reach.routing.explain import explain
 from reach.routing.policies import read_policy
+from reach.testing import FaultyBackend
 from tests.unit.registry.place import Place
 
 GOOD = b'{"strategy": "tiered", "tiers": ["small", 2], "weights": {"small": 3, "2": 1}, "zone": "preferred", "on_full": "wait"}'
@@ -104,6 +106,41 @@ async def test_a_fallback_that_leads_back_is_refused_with_its_way(place: Place) 
             await routes.set(pattern, b'{"fallback": "%s"}' % fallback.encode())
         assert fields(caught.value) == ["fallback"]
     await routes.set("capability:c", b'{"fallback": "capability:d"}')
+
+
+class Others(FaultyBackend):
+    """Somebody else sets policies just before ours is written."""
+
+    def __init__(self, inner: Backend, policies: dict[str, bytes | None]) -> None:
+        super().__init__(inner)
+        self.policies = policies
+
+    def __getattr__(self, name: str) -> Any:
+        step = super().__getattr__(name)
+        if name != "swap_meta":
+            return step
+
+        async def late(*args: Any) -> Any:
+            while self.policies:
+                await self._inner.set_meta("routes", *self.policies.popitem())
+            return await step(*args)
+
+        return late
+
+
+async def test_two_who_set_fallbacks_at_once_make_no_circle(place: Place) -> None:
+    await place.backend.set_meta("routes", "capability:a", GOOD)
+    others = Others(place.backend, {"capability:b": b'{"fallback": "capability:a"}'})
+    with pytest.raises(ConfigError, match="goes round: capability:a -> capability:b -> capability:a"):
+        await Routes(others.backend).set("capability:a", b'{"fallback": "capability:b"}')
+    stored = (await place.backend.snapshot()).routes
+    assert stored == {"capability:a": GOOD, "capability:b": b'{"fallback": "capability:a"}'}, "the first one holds"
+
+
+async def test_who_sets_a_policy_second_has_the_last_word(place: Place) -> None:
+    others = Others(place.backend, {"capability:a": b"{}"})
+    await Routes(others.backend).set("capability:a", GOOD)
+    assert (await place.backend.snapshot()).routes == {"capability:a": GOOD}
 
 
 async def test_a_bad_policy_changes_nothing_and_says_all_that_is_wrong(place: Place) -> None:

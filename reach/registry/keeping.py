@@ -1,0 +1,28 @@
+"""What records keep of one schema, written into the setting `privacy` of an env beside what it says of others."""
+
+from reach.backend.port import Backend
+from reach.envelope.privacy import Keeping, with_rule
+from reach.errors import ConfigError
+
+#: Several who say something at once: the slower ones read again, so often.
+MAX_TRIES = 50
+SETTING = "privacy"
+
+
+async def keep(backend: Backend, name: str, keeping: Keeping | None) -> str:
+    """Say what is kept of `name`: a schema, a family, or a beginning such as `payments.*`; None = what the env says.
+
+    Returns:
+        The text of the whole setting.
+
+    Raises:
+        ValueError: `name` is none of these, or what is set cannot be read.
+        ConfigError: Others write without end; nothing has changed.
+        BackendError: It could not be written.
+    """
+    for _ in range(MAX_TRIES):
+        there = (await backend.read_meta([SETTING])).get(SETTING)
+        text = with_rule(None if there is None else there.decode(), backend.env, name, keeping)
+        if await backend.swap_meta("meta", SETTING, text.encode(), there):
+            return text
+    raise ConfigError(f"others changed {SETTING} {MAX_TRIES} times: try again")
