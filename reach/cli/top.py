@@ -9,14 +9,12 @@ import msgspec
 from reach.backend import Backend
 from reach.cli import edge
 from reach.clock import SystemClock
+from reach.events.catching_up import CatchingUp
 from reach.events.pace import WINDOW_US, Pace, Window
-from reach.events.reading import batches_from, events_in
-from reach.events.store import record_of
 from reach.registry.routes import read_index
 from reach.routing.agents import Agent
 
 _HOME = "\x1b[H\x1b[2J"
-MAX_READS = 1_000  # of 100 batches each, for one picture
 _HEAD = ("AGENT", "STATE", "INSTANCES", "LOAD", "IN FLIGHT", "INBOX", "PER S", "SUCCESS", "P50", "P99")
 
 
@@ -50,14 +48,10 @@ def top(once: bool, every: float, redis_url: str, env: str, form: str) -> int:
 async def _show(url: str, env: str, form: str, *, once: bool, every_ms: int) -> None:
     window = Window()
     async with edge.opened(url, env) as backend:
-        come = batches_from(backend, await backend.now_ms() * 1000 - WINDOW_US)
+        catching_up = CatchingUp(backend, window)
         await edge.complain_if_nobody_serves(backend, url, env)
         while True:
-            for _ in range(MAX_READS):
-                batches = await anext(come)
-                window.take(record_of(event.body) for batch in batches for event in events_in(*batch))
-                if not batches:
-                    break
+            await catching_up.run()
             lines = await look(backend, window)
             if form == "json":
                 edge.data(edge.as_json(lines, indent=2 if once else 0))
@@ -78,11 +72,11 @@ async def look(backend: Backend, window: Window) -> list[Line]:
         BackendError: They cannot be read.
     """
     index, now_ms = await read_index(backend)
-    paces = window.paces(now_ms * 1000)
+    paces, none = window.paces(now_ms * 1000), Pace(of_s=window.seconds(now_ms * 1000))
     names = sorted(index.agents)
     inboxes = dict(zip(names, await backend.lying(names), strict=True))
     since_ms = index.alive_since_ms(now_ms)
-    lines = [_line(index.agents[name], since_ms, inboxes[name], paces.get(name, Pace())) for name in names]
+    lines = [_line(index.agents[name], since_ms, inboxes[name], paces.get(name, none)) for name in names]
     return sorted(lines, key=lambda line: (-line.pace.runs, -line.inbox, line.agent))
 
 
@@ -104,8 +98,18 @@ def _line(agent: Agent, since_ms: int, inbox: int, pace: Pace) -> Line:
 
 
 def table_of(lines: list[Line]) -> str:
-    """For people."""
-    return edge.table([_HEAD, *map(_row, lines)])
+    """For people; below it what the numbers do not tell."""
+    notes = []
+    of_s = min((line.pace.of_s for line in lines), default=WINDOW_US / 1e6)
+    if of_s < WINDOW_US / 1e6:
+        notes.append(
+            f"Redis keeps the records of the last {of_s:.1f} s only (max_events): rate, success and times are of these"
+        )
+    if any(line.pace.at_least for line in lines):
+        notes.append(
+            "records of the last minute were dropped before they were written: there were more runs than these"
+        )
+    return "\n".join([edge.table([_HEAD, *map(_row, lines)]), *notes])
 
 
 def _row(line: Line) -> tuple[str, ...]:
@@ -113,5 +117,11 @@ def _row(line: Line) -> tuple[str, ...]:
     success = "-" if pace.success is None else f"{pace.success:.1%}"
     took: list[Any] = ["-" if ms is None else f"{ms:.0f} ms" for ms in (pace.p50_ms, pace.p99_ms)]
     state = f"{line.state} ({line.reason})" if line.reason else line.state
-    numbers = (f"{line.load:.0%}", str(line.in_flight), str(line.inbox), f"{pace.per_s:.1f}", success)
+    numbers = (
+        f"{line.load:.0%}",
+        str(line.in_flight),
+        str(line.inbox),
+        f"{'>= ' * pace.at_least}{pace.per_s:.1f}",
+        success,
+    )
     return line.agent, state, f"{line.alive}/{line.instances}", *numbers, *took
