@@ -18,6 +18,7 @@ from reach.sdk.options import Options
 from reach.sdk.receipt_hook import OnReceipt
 from reach.sdk.receipts import Receipt, Receipts
 from reach.sdk.sync_admin import SyncDeadLetters, SyncRoutes, SyncRules, SyncSchemas
+from reach.sdk.sync_events import SyncEvents
 from reach.sdk.sync_handles import SyncGroup, SyncHandle
 from reach.settings import DEFAULT_URL
 
@@ -159,6 +160,11 @@ class SyncReach:
     def dead_letters(self) -> SyncDeadLetters:
         """What reach has given up in this env: list, find, requeue, purge."""
         return SyncDeadLetters(self._thread, self._reach.dead_letters)
+
+    @property
+    def events(self) -> SyncEvents:
+        """The hop records of this env: find, trace, explain. `with_store("sqlite:<folder>")` also asks what an archiver has kept."""
+        return SyncEvents(self._thread, self._reach.events)
 
     @property
     def routes(self) -> SyncRoutes:

@@ -62,7 +62,7 @@ class SyncHandle:
 
     def progress(self) -> Iterator[Progress]:
         """What the handler tells on the way, and what it asks, until the end. Whoever reads too slowly misses the oldest (256 are kept)."""
-        return _each(self._thread, self._handle.progress)
+        return each(self._thread, self._handle.progress)
 
 
 class SyncGroup(Generic[T]):
@@ -75,14 +75,14 @@ class SyncGroup(Generic[T]):
 
     def __iter__(self) -> Iterator[Receipt[T]]:
         """Each receipt as it comes. Leaving ends this wait alone."""
-        return _each(self._thread, lambda: aiter(self._group))
+        return each(self._thread, lambda: aiter(self._group))
 
     def receipts(self, timeout: Duration | None = None) -> Receipts[T]:
         """Wait until every leg has ended. Arguments, order and errors as `Group.receipts`."""
         return self._thread.call(lambda: self._group.receipts(timeout))
 
 
-def _each(thread: LoopThread[Any], start: Callable[[], AsyncIterator[T]]) -> Iterator[T]:
+def each(thread: LoopThread[Any], start: Callable[[], AsyncIterator[T]]) -> Iterator[T]:
     """The items of an async iterator, which runs in the loop only while one is waited for."""
     items = start()
     while True:

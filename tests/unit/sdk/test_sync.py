@@ -304,7 +304,7 @@ def test_it_has_what_reach_has() -> None:
     """What is missing is for those who run a loop, or inside of reach."""
     inside = {"draft", "forsake", "keep_mailbox", "mailbox_id", "origin", "recorder", "start", "vitals"}
     missing = {name for name in dir(Reach) if not name.startswith("_")} - set(dir(SyncReach))
-    assert missing == inside | {"events"}
+    assert missing == inside
 
 
 def test_schemas_and_capacity_wait() -> None:
