@@ -210,10 +210,19 @@ def send(
     """
     options = options_of(said)
     if stages:
-        options["process_order"] = [[name.strip() for name in stage.split(",")] for stage in stages]
+        options["process_order"] = [_stage(text) for text in stages]
+        if scope != "all":
+            raise click.UsageError("--stage puts in order who gets a message to all: say --scope all with it")
     msg_id, sent_as = edge.run(_send(redis_url, env, target, read_body(body), scope, options, sender))
     click.echo(msg_id)
     edge.say(f"sent as {sent_as}: reach cancel {msg_id} --as {sent_as}")
+
+
+def _stage(text: str) -> list[str]:
+    names = [name.strip() for name in text.split(",")]
+    if not all(names):
+        raise click.UsageError(f"--stage {text!r} names nobody: say targets, with a comma between")
+    return names
 
 
 async def _request(url: str, env: str, target: str, body: object, options: Options, sender: str | None) -> Receipt[Any]:
