@@ -9,7 +9,9 @@ from typing import Final, Literal, NamedTuple
 from reach.envelope.codes import TABLE as CODES
 
 Kind = Literal["counter", "gauge", "histogram", "info"]
-Who = Literal["every process", "router", "agent", "caller", "env", "archiver", "exporter", "receipt hook"]
+Who = Literal[
+    "every process", "router", "agent", "caller", "env", "archiver", "exporter", "receipt hook", "alert bridge"
+]
 
 #: Bounds of all histograms, seconds. Up to 10 s as the alerts ask; two more, so that a quantile over 10 s can be told.
 BOUNDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
@@ -224,6 +226,32 @@ METRICS: Final[tuple[Metric, ...]] = (
         "counter",
         "receipt hook",
         "Batches trimmed from Redis before their receipts were posted.",
+    ),
+    Metric("reach_alerts_sent_total", "counter", "alert bridge", "Notifications that a chat has taken.", ("chat",)),
+    Metric(
+        "reach_alerts_failed_total", "counter", "alert bridge", "Tries to tell a chat that it has not taken.", ("chat",)
+    ),
+    Metric(
+        "reach_alerts_retried_total",
+        "counter",
+        "alert bridge",
+        "Tries to tell a chat that came after a failed one.",
+        ("chat",),
+    ),
+    Metric(
+        "reach_alerts_dropped_total",
+        "counter",
+        "alert bridge",
+        "Notifications that were given up: refused, too old, or left at the end.",
+        ("chat",),
+    ),
+    Metric("reach_alerts_waiting", "gauge", "alert bridge", "Notifications that wait for a chat.", ("chat",)),
+    Metric(
+        "reach_alerts_last_sent_timestamp_seconds",
+        "gauge",
+        "alert bridge",
+        "When a chat has last taken something, Unix seconds; told once it has.",
+        ("chat",),
     ),
 )
 

@@ -44,6 +44,33 @@ def test_it_takes_alerts_while_redis_is_away_and_says_by_name_what_it_could_not_
     assert "hunter2" not in json.dumps(lines)
 
 
+def test_its_numbers_are_at_metrics_without_any_redis() -> None:
+    port = free_port()
+    nobody = f"redis://127.0.0.1:{free_port()}"
+    with WorkerProcess(nobody, "--roles", "alert-bridge", **environment(port)) as worker:
+        worker.wait_ready()
+        assert tell(port) == 200
+
+        def failed() -> bool:
+            lines = page(worker.health_port)
+            return float(lines['reach_alerts_failed_total{chat="generic"}']) > 0
+
+        eventually(failed, 20, "a try that failed")
+        lines = page(worker.health_port)
+        assert lines['reach_alerts_sent_total{chat="generic"}'] == "0.0"
+        assert lines['reach_alerts_waiting{chat="generic"}'] == "1.0"
+        assert any(name.startswith("reach_build_info") for name in lines)
+        assert "reach_loop_lag_seconds" in lines
+        worker.drain()
+
+
+def page(port: int) -> dict[str, str]:
+    """/metrics: each number by name and labels."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+        lines = answer.read().decode().splitlines()
+    return dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
+
+
 def test_beside_a_router_both_serve(start_worker: StartWorker) -> None:
     port = free_port()
     worker = start_worker("--roles", "router,alert-bridge", **environment(port)).wait_ready()

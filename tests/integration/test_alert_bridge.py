@@ -11,6 +11,7 @@ from reach.clock import SystemClock
 from reach.errors import ConfigError
 from reach.settings import load
 from reach.testing import wait_until
+from reach.tracing.readings import Readings
 from reach_worker.alert_bridge.bridge import Bridge, open_bridge
 from reach_worker.alert_bridge.chats.port import Outgoing
 from reach_worker.alert_bridge.listener import MAX_BODY_BYTES
@@ -163,6 +164,37 @@ async def test_what_cannot_be_posted_says_why_and_not_where(url: str) -> None:
         await posting(Outgoing(url, b"{}"))
     assert str(caught.value)
     assert "hunter2" not in str(caught.value)
+
+
+async def test_what_it_tells_prometheus_is_by_chat_and_has_no_address() -> None:
+    def answer(path: str, _: bytes) -> tuple[int, bytes, str]:
+        return (200, b'{"errcode":0}', "") if path == "/good" else (403, b"", "")
+
+    async with chat_server(answer) as url, bridge(f"wecom={url}/good slack.ops={url}/hunter2") as made:
+        first = told(made)
+        assert {value for _, value in first.values()} == {0}, "counted from 0, so that the first one is an increase"
+        assert "reach_alerts_last_sent_timestamp_seconds" not in {name for name, _ in first}
+        await request(made.port, "/hooks/alertmanager", body())
+        await wait_until(lambda: made.outboxes["wecom"].sent == 1 and made.outboxes["slack.ops"].lost == 1)
+        found = told(made)
+    at_s = found.pop(("reach_alerts_last_sent_timestamp_seconds", ("wecom",)))[1]
+    assert abs(at_s - SystemClock().wall_ms() / 1000) < 60
+    assert {key: value for key, (_, value) in found.items() if value} == {
+        ("reach_alerts_sent_total", ("wecom",)): 1,
+        ("reach_alerts_failed_total", ("slack.ops",)): 1,
+        ("reach_alerts_dropped_total", ("slack.ops",)): 1,
+    }
+
+
+def told(made: Bridge) -> dict[tuple[str, tuple[str, ...]], tuple[str, float]]:
+    """What it says of itself, by metric and labels: (kind, value)."""
+    readings = Readings()
+    readings.add(made.readings)
+    return {
+        (metric.name, labels): (metric.kind, value)
+        for metric, values in readings.numbers()
+        for labels, value in values.items()
+    }
 
 
 async def test_a_port_that_is_taken_is_told() -> None:

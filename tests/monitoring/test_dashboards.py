@@ -2,8 +2,10 @@
 
 import asyncio
 import contextlib
+import json
 import time
-from collections.abc import Callable
+import urllib.request
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from tests.e2e.conftest import StartWorker, start_worker
 from tests.e2e.processes import free_port
 from tests.monitoring.binaries import ask, find, get, prometheus
 from tests.monitoring.questions import filled_in, questions
+from tests.monitoring.test_alert_chain import Stub, serving
 from tests.rules.files import ROOT
 from tests.waiting import eventually
 
@@ -23,6 +26,11 @@ pytestmark = [
 ]
 
 WITHIN_S = 60.0
+NOTIFICATION: dict[str, object] = {
+    "version": "4",
+    "status": "firing",
+    "alerts": [{"status": "firing", "labels": {"alertname": "Any"}}],
+}
 
 __all__ = ["start_worker"]  # the fixture
 
@@ -39,6 +47,20 @@ def all_answered(url: str, silent: dict[str, str]) -> None:
 
     with contextlib.suppress(AssertionError):  # what is left is told by name
         eventually(look, WITHIN_S)
+
+
+@pytest.fixture
+def chat() -> Iterator[str]:
+    """The address of a chat that takes everything."""
+    stub = Stub()
+    with serving(stub) as port:
+        yield f"http://127.0.0.1:{port}/generic"
+
+
+def post(url: str, body: dict[str, object]) -> None:
+    request = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=20) as answer:
+        assert answer.status == 200
 
 
 def clerk() -> Agent:
@@ -77,12 +99,25 @@ async def work_while(url: str, port: int, asking: Callable[[], None]) -> set[str
     return traces
 
 
-async def test_every_expression_has_an_answer(redis_url: str, start_worker: StartWorker, tmp_path: Path) -> None:
+async def test_every_expression_has_an_answer(
+    redis_url: str, start_worker: StartWorker, chat: str, tmp_path: Path
+) -> None:
     find("prometheus")
-    ports = [free_port(), free_port(), free_port()]
+    ports = [free_port() for _ in range(4)]
     start_worker("--metrics-port", str(ports[0]))
     store = ("--roles", "archiver", "--event-store", f"sqlite:{tmp_path / 'events'}")
     start_worker("--metrics-port", str(ports[1]), *store).wait_ready()
+    listen = f"127.0.0.1:{free_port()}"
+    bridge = start_worker(
+        "--metrics-port",
+        str(ports[3]),
+        "--roles",
+        "alert-bridge",
+        REACH_ALERT_TO=f"generic={chat}",
+        REACH_ALERT_LISTEN=listen,
+    )
+    bridge.wait_ready()
+    post(f"http://{listen}/hooks/alertmanager", NOTIFICATION)
     config = {
         "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
         "rule_files": [str(ROOT / "deploy/prometheus" / name) for name in ("rules.yml", "recording.yml")],
@@ -93,7 +128,7 @@ async def test_every_expression_has_an_answer(redis_url: str, start_worker: Star
     with prometheus(tmp_path / "prometheus", config, "--enable-feature=exemplar-storage") as url:
         eventually(lambda: len(ask(url, "reach_redis_up == 1")) == 2, WITHIN_S, "both are scraped")
         silent = questions()
-        assert len(silent) > 50
+        assert len(silent) > 55
         began_s = time.time()
         traces = await work_while(redis_url, ports[2], lambda: all_answered(url, silent))
         assert not silent, "no answer to:\n" + "\n".join(f"{name}: {expression}" for name, expression in silent.items())

@@ -76,7 +76,7 @@ def test_rules_and_dashboards_ask_only_for_what_is_told() -> None:
 def test_dashboards_have_fixed_names_and_ask_a_source_that_can_be_chosen() -> None:
     boards = dashboards()
     assert set(boards) == {f"{board['uid']}.json" for board in boards.values()}
-    assert len({board["title"] for board in boards.values()}) == len(boards) == 6
+    assert len({board["title"] for board in boards.values()}) == len(boards) == 7
     for name, board in boards.items():
         assert board["id"] is None, name
         assert board["description"], name

@@ -19,7 +19,7 @@ from reach.settings import Settings, safe_url
 from reach.tracing.exposition import MetricsPage
 from reach.tracing.pages import PageServer
 from reach.tracing.readings import Readings
-from reach.tracing.vital_signs import of_services
+from reach.tracing.vital_signs import LoopWatch, build, of_services
 from reach_worker.alert_bridge.bridge import ROLE, Bridge, open_bridge
 from reach_worker.health import Health, HealthServer, Tick
 from reach_worker.roles import Work, make_work
@@ -58,6 +58,8 @@ class Worker:
         server = HealthServer(self.health, settings.health_host, settings.health_port, metrics)
         own = PageServer(metrics, settings.health_host, self._metrics_port)
         bridge = open_bridge(settings, clock=self._clock)
+        if bridge is not None:
+            self.readings.add(bridge.readings)
         backend = open_backend(self.settings.redis_url, env=self.settings.env)
         try:
             await self._listen(server, "health", settings.health_port, default=DEFAULT_HEALTH_PORT)
@@ -86,9 +88,11 @@ class Worker:
             await backend.close()
 
     async def _serve_bridge(self, bridge: Bridge) -> None:
-        supervisor = await bridge.start(Tick())
+        loop_watch = LoopWatch(self._clock)
+        supervisor = await bridge.start(Tick(), loop_watch)
         self.health.vitals, self.health.needed = supervisor.vitals, frozenset({Tick.name})
-        self.readings.add(of_services(supervisor.vitals))
+        for source in (build, loop_watch, of_services(supervisor.vitals)):
+            self.readings.add(source)
         self.health.state = "running"
         await self._stop.wait()
         self.health.state = "draining"

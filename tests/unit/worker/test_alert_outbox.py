@@ -109,6 +109,11 @@ async def test_it_tries_again_and_puts_together_what_came_meanwhile(
     assert len(room.sent) == 1
     assert "Rule1" in room.sent[0]
     assert "RESOLVED Rule2" in room.sent[0]
+    assert (outbox.failed, outbox.retried, outbox.sent, outbox.lost) == (3, 3, 1, 0)
+    assert outbox.last_sent_ms == clock.wall_ms()
+    outbox.put(one(3))
+    await run_all(outbox, clock, lambda: outbox.told == 3)
+    assert (outbox.failed, outbox.retried, outbox.sent) == (3, 3, 2), "what comes after a success is no retry"
 
 
 async def test_it_comes_back_when_the_chat_says(outbox: Outbox, room: Chatroom, clock: ManualClock) -> None:
@@ -124,6 +129,7 @@ async def test_what_is_refused_is_given_up_at_once_and_told_with_the_next(
     room.answers = [Reply(200, b'{"errcode":93000,"errmsg":"invalid"}')]
     outbox.put(one(1))
     await run_all(outbox, clock, lambda: outbox.lost == 1)
+    assert (outbox.failed, outbox.retried, outbox.last_sent_ms) == (1, 0, None)
     assert "alerts lost" in caplog.text
     assert "Rule1" in caplog.text
     assert "93000" in caplog.text

@@ -2,12 +2,14 @@
 
 import asyncio
 import random
+from collections.abc import Iterable
 
 from reach.clock import Clock
 from reach.errors import ConfigError
 from reach.log import event_log
 from reach.service import Service, Supervisor
 from reach.settings import Settings
+from reach.tracing.readings import Reading
 from reach_worker.alert_bridge.listener import Listener
 from reach_worker.alert_bridge.notification import Notification
 from reach_worker.alert_bridge.outbox import Outbox
@@ -74,6 +76,18 @@ class Bridge:
                 for name, one in self.outboxes.items()
             }
         }
+
+    def readings(self) -> Iterable[Reading]:
+        """The same for /metrics, by chat as REACH_ALERT_TO names it."""
+        for name, one in self.outboxes.items():
+            chat = (name,)
+            yield Reading("reach_alerts_sent_total", one.told, chat)
+            yield Reading("reach_alerts_failed_total", one.failed, chat)
+            yield Reading("reach_alerts_retried_total", one.retried, chat)
+            yield Reading("reach_alerts_dropped_total", one.lost, chat)
+            yield Reading("reach_alerts_waiting", one.waiting, chat)
+            if one.last_sent_ms is not None:
+                yield Reading("reach_alerts_last_sent_timestamp_seconds", one.last_sent_ms / 1000, chat)
 
     async def close(self) -> None:
         """Take nothing more, and send what waits. Twice is once."""

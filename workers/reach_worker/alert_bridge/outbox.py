@@ -30,13 +30,23 @@ class _Waiting(NamedTuple):
 
 
 class Outbox:
-    """A service with a queue. `sent` counts messages, `told` notifications in them, `lost` those that were given up."""
+    """A service with a queue, and what it has come to.
+
+    Attributes:
+        sent: Messages that the chat has taken.
+        told: Notifications in them.
+        lost: Notifications that were given up.
+        failed: Tries that the chat has not taken.
+        retried: Tries that came after a failed one.
+        last_sent_ms: When the chat has last taken one, Unix ms; None: never.
+    """
 
     interval_ms = 0
 
     def __init__(self, name: str, chat: Chat, target: Target, post: Post, *, clock: Clock, rng: random.Random) -> None:
         self.name = f"alerts to {name}"
-        self.sent = self.told = self.lost = 0
+        self.sent = self.told = self.lost = self.failed = self.retried = 0
+        self.last_sent_ms: int | None = None
         self._chat, self._target, self._post = chat, target, post
         self._clock, self._rng = clock, rng
         self._bucket = Bucket(chat.per_minute)
@@ -103,6 +113,7 @@ class Outbox:
         untold = self._untold
         content = self._chat.write(self._target, card(batch, untold), batch, self._clock.wall_ms())
         self._bucket.spend(now_ms)
+        self.retried += self._failures > 0
         reply = Reply(0, b"")
         try:
             reply = await self._post(content)
@@ -113,6 +124,7 @@ class Outbox:
             self._taken(len(batch), untold)
             return {"sent": 1}
         self._failures += 1
+        self.failed += 1
         if verdict.again:
             self._log.warning(
                 "alert not sent yet", of=self.name, to=self.name, why=verdict.why, waiting=len(self._waiting)
@@ -127,6 +139,7 @@ class Outbox:
             self._waiting.popleft()
         self.sent += 1
         self.told += count
+        self.last_sent_ms = self._clock.wall_ms()
         self._untold -= untold
         if self._failures:
             log.info("alerts are sent again", extra={"to": self.name, "failures": self._failures})
