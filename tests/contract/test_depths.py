@@ -47,6 +47,12 @@ async def test_the_doors_and_who_works_at_them(drive: Drive) -> None:
     assert "w9" not in (await look(drive))[0].workers
 
 
+async def test_a_router_at_quiet_doors_is_seen(drive: Drive) -> None:
+    """Some servers note only when a reader was given something; every router also claims at `control`."""
+    await drive.backend.read_control("w8", 0)
+    assert "w8" in (await look(drive))[0].workers
+
+
 async def test_what_comes_back_lies_in_again_and_goes_with_its_end_to_the_dead(drive: Drive) -> None:
     taken = await drive.running()
     await drive.settle(taken, retryable())

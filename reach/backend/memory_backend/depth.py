@@ -47,7 +47,7 @@ class DepthSide(RecordersSide):
     def _whole_of(self, streams: tuple[Depth, ...], follower: str) -> Depths:
         now_ms = self._store.now_ms()
         dead = behind = 0
-        workers: set[str] = set()
+        workers: set[str] = _seen(self._peek_group(self._keys.control(), GROUP_REGISTRARS), now_ms)
         followers: set[str] = set()
         moments = []
         for p in range(self.partitions):
