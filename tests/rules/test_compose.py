@@ -8,8 +8,13 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
+from reach.ids import new_msg_id
 from reach.settings import TABLE, Settings, load
+from reach.tracing.exposition import MetricsPage
+from reach.tracing.readings import Readings
+from reach.tracing.tally import Tally
 from reach_worker import cli, process
+from tests.monitoring.questions import dashboards
 from tests.rules.files import ROOT, read
 
 COMPOSE = yaml.safe_load(read("deploy/compose.yaml"))
@@ -150,6 +155,19 @@ def test_prometheus_finds_rules_workers_and_alertmanager() -> None:
     assert int(keeps.partition("=")[2].removesuffix("d")) > 30, "the promises are over 30 days"
 
 
+def exemplar_labels() -> set[str]:
+    """The labels of an example, as /metrics writes them."""
+    tally = Tally(lambda: 1.0)
+    tally.delivery.observe(0.1, new_msg_id(), None)
+    readings = Readings()
+    readings.plays("router")
+    readings.count(tally)
+    page = MetricsPage(readings)(
+        b"GET /metrics HTTP/1.1\r\nAccept: application/openmetrics-text; version=1.0.0\r\n\r\n"
+    )
+    return set(re.findall(r"# \{(\w+)=", page.content.decode()))
+
+
 def _matching(pattern: str) -> list[str]:
     folder, _, name = pattern.rpartition("/")
     return [path.name for path in sorted((ROOT / folder).glob(name))]
@@ -166,6 +184,33 @@ def test_alertmanager_tells_the_bridge() -> None:
     assert ALERTMANAGER["route"]["receiver"] in {one["name"] for one in ALERTMANAGER["receivers"]}
 
 
+@pytest.mark.parametrize("name", sorted(WORKERS))
+def test_other_containers_reach_what_a_worker_serves(name: str) -> None:
+    settings = settings_of(name, **({"REACH_ALERT_TO": "generic=http://chat"} if name == "alert-bridge" else {}))
+    assert settings.health_host == "0.0.0.0", "Prometheus asks from another container"
+    assert settings.alert_listen.startswith("0.0.0.0:")
+
+
+def test_each_command_that_names_a_service_names_one_that_is_there() -> None:
+    commands = [
+        rule["annotations"]["command"]
+        for group in yaml.safe_load(read("deploy/prometheus/rules.yml"))["groups"]
+        for rule in group["rules"]
+        if "alert" in rule
+    ]
+    addresses = [urlsplit(word) for command in commands for word in command.split() if word.startswith("http")]
+    assert addresses
+    for address in addresses:
+        assert LISTENS[address.hostname or ""] == address.port
+
+
+def test_every_route_of_alertmanager_names_alerts_that_there_are() -> None:
+    there = set(re.findall(r"- alert: (\w+)", read("deploy/prometheus/rules.yml")))
+    named = set(re.findall(r"\bReach\w+", read("deploy/alertmanager/alertmanager.yml")))
+    assert named
+    assert named <= there
+
+
 def test_grafana_has_its_sources_and_dashboards() -> None:
     uids = {one["uid"] for one in SOURCES["datasources"]}
     for source in SOURCES["datasources"]:
@@ -173,6 +218,16 @@ def test_grafana_has_its_sources_and_dashboards() -> None:
         assert LISTENS[where.hostname or ""] == where.port
         for trace in source.get("jsonData", {}).get("exemplarTraceIdDestinations", ()):
             assert trace["datasourceUid"] in uids
+            assert trace["name"] in exemplar_labels(), "the label that leads from a point to its trace"
+    assert "--enable-feature=exemplar-storage" in SERVICES["prometheus"]["command"]
+    asked = {
+        item["query"]
+        for board in dashboards().values()
+        for item in board["templating"]["list"]
+        if item["type"] == "datasource"
+    }
+    assert asked <= {one["type"] for one in SOURCES["datasources"]}
+    assert here(SERVICES["grafana"], "/etc/grafana/provisioning/datasources/prometheus.yaml")
     boards = yaml.safe_load(read("deploy/grafana/provisioning/dashboards/reach.yaml"))
     (provider,) = boards["providers"]
     assert here(SERVICES["grafana"], provider["options"]["path"] + "/reach-overview.json") == (
