@@ -23,6 +23,8 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _TOKEN = re.compile(r"[a-z0-9][a-z0-9_-]*(?:\.[a-z0-9][a-z0-9_-]*)*")
 _SCHEMA = re.compile(r"[a-z0-9][a-z0-9_-]*(?:\.[a-z0-9][a-z0-9_-]*)*\.v[0-9]+")
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+#: how the mailbox ids of those end who record what is delivered there
+_RECORDS = ".r"
 _TEMPLATE_INSTANCE = re.compile(r"[._-]?\{instance\}")
 
 _ENV_MATCH, _NAME_MATCH, _UUID_MATCH = _ENV.fullmatch, _NAME.fullmatch, _UUID.fullmatch
@@ -70,8 +72,13 @@ def new_msg_id() -> str:
 
 
 def new_mailbox_id(agent_id: str | None = None, *, random: RandomBytes = os.urandom) -> str:
-    """A new mailbox id with 96 random bits: who cannot guess it cannot read it."""
-    return f"{(agent_id or 'mail')[: NAME_MAX - 25]}.{random(12).hex()}"
+    """A new mailbox id with 96 random bits: who cannot guess it cannot read it. Its owner records what is delivered there."""
+    return f"{(agent_id or 'mail')[: NAME_MAX - 27]}.{random(12).hex()}{_RECORDS}"
+
+
+def records_deliveries(mailbox: str) -> bool:
+    """Whether the owner of a mailbox writes a hop record for what it finds there, as its id says; else whoever ends a leg does."""
+    return mailbox.endswith(_RECORDS)
 
 
 def new_instance_id(node_id: str, started_at_ms: int, *, random: RandomBytes = os.urandom) -> str:

@@ -30,7 +30,14 @@ class Row(NamedTuple):
 TABLE: tuple[Row, ...] = (
     Row("ingress", "reach:{T}:ingress:<lane>", ("stream",), False, "entries deleted when applied", "anyone"),
     Row("again", "reach:{T}:again", ("stream",), False, "entries deleted when applied", "scripts"),
-    Row("receipts", "reach:{T}:receipts", ("stream",), False, "entries deleted when applied", "agents without scripts"),
+    Row(
+        "receipts",
+        "reach:{T}:receipts",
+        ("stream",),
+        False,
+        "entries deleted when applied",
+        "agents without scripts; scripts, of what nobody records who was there",
+    ),
     Row("inbox", "reach:{T}:inbox:<agent_id>:<lane>", ("stream",), False, "open_inbox to close_inbox", "route"),
     Row("message", "reach:{T}:m:<msg_id>", ("string", "hash"), True, "deadline plus the dedup window", "scripts"),
     Row("envelope", "reach:{T}:env:<msg_id>", ("string",), True, "until terminal, else as the record", "scripts"),

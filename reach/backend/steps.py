@@ -240,6 +240,8 @@ class Settlement(msgspec.Struct, frozen=True):
     instance: str = ""
     #: >= 0: the return burns no attempt and waits so long (Retry(after), a graceful stop: 0); -1: an ordinary result
     wait_ms: int = -1
+    #: whoever settles writes the hop records of the run; where one of a call does not, a router is asked to write those of all
+    records: bool = True
 
 
 class Parking(msgspec.Struct, frozen=True):

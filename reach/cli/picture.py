@@ -112,13 +112,15 @@ def run_told(run: Run, *, legs: bool = False) -> str:
     told += [f"ran {spoken(run.run_us)}"] if run.run_us is not None else []
     told += [run.code] if run.code else ["not begun" if run.began_at_us is None else "no end recorded"]
     leg = f"leg {run.leg} " if legs else ""
+    leg += f"round {run.round} " if run.round > 1 else ""
     where = f" on {run.host}" if run.host else ""
     return f"{leg}run {run.attempt} {who}{where}{' (moved)' if run.moved else ''}: {', '.join(told)}"
 
 
 def mark_told(mark: Mark, *, legs: bool = False) -> str:
     """What else happened in words."""
-    leg = f"leg {mark.leg} " if legs and mark.point != "route.matched" else ""
+    leg = f"leg {mark.leg} " if legs and mark.point not in {"route.matched", "message.received"} else ""
+    leg += f"round {mark.round} " if mark.round > 1 else ""
     told = [f"{mark.counts.get('fit', 0)} of {mark.counts['matched']} fit"] if "matched" in mark.counts else []
     told += [f"{mark.strategy} chose {mark.chosen}"] if mark.chosen and mark.strategy else []
     told += [f"fallback {mark.via}"] if mark.via else []

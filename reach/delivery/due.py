@@ -62,9 +62,10 @@ class DueService:
         for partition in self._partitions:
             more, rounds = True, 0
             while more and rounds < MAX_ROUNDS:
+                mark = self._trail.mark()
                 report = await self._backend.due(partition)
                 touched += len(report.events)
-                await self._tell(partition, report.events)
+                await self._tell(partition, report.events, mark)
                 more, rounds = report.more, rounds + 1
                 if report.next_at_ms:
                     wait_ms = min(wait_ms, report.next_at_ms - report.now_ms)
@@ -83,13 +84,13 @@ class DueService:
             finally:
                 take_back()
 
-    async def _tell(self, partition: int, events: Sequence[DueEvent]) -> None:
+    async def _tell(self, partition: int, events: Sequence[DueEvent], mark: int) -> None:
         told = [event for event in events if event.what != "again"]
         for start in range(0, len(told), MAX_LOOKUPS):
             part = told[start : start + MAX_LOOKUPS]
             records = await asyncio.gather(*(self._record(partition, event) for event in part))
             for event, record in zip(part, records, strict=True):
-                self._trail.due(partition, event, record)
+                self._trail.due(partition, event, record, mark)
 
     async def _record(self, partition: int, event: DueEvent) -> Record | None:
         """What the ledger says of it now; None where that is gone or cannot be read: its hop record says less then."""

@@ -70,6 +70,8 @@ class Case(msgspec.Struct):
     replies_to: str = ""
     was_asked: bool = False  # its sender has had the message that it answers
     over: Finish | None = None  # its conversation has had too much of something: how it ends
+    read_mark: int | None = None  # when a valid envelope was read, for its hop record
+    routed_mark: int | None = None  # and when its decision was sent off
     reopened: frozenset[str] = frozenset()  # agents whose inbox was opened for this case
 
     @property

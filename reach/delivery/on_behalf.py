@@ -1,4 +1,7 @@
-"""Settling for agents that run no scripts: they append their receipt to `receipts`, a router settles it (PROTOCOL, section 10)."""
+"""Settling for agents that run no scripts: they append their receipt to `receipts`, a router settles it (PROTOCOL, section 10).
+
+Scripts append to it what nobody records who was there; of that a router writes the hop records.
+"""
 
 import asyncio
 
@@ -6,14 +9,16 @@ from reach.backend.port import Backend
 from reach.backend.steps import Record, Settlement, WorkEntry
 from reach.clock import Clock
 from reach.delivery.answers import read_answer, with_cost
+from reach.delivery.derived import Derived, read_untold
 from reach.delivery.judge import Reference, read_reference
 from reach.delivery.spending import Spender, spend, used_by
-from reach.delivery.trail import Trail, conversation_of
+from reach.delivery.telling import conversation_of
+from reach.delivery.trail import Trail
 from reach.envelope.codec import decode
 from reach.envelope.declared_cost import costs_of, declared_cost
 from reach.envelope.message import Envelope
 from reach.envelope.registration import Registration
-from reach.errors import SERVER_ERRORS, BackendError, EnvelopeError
+from reach.errors import SERVER_ERRORS, BackendError, EnvelopeError, RecordError
 from reach.log import PacedLog, event_log
 from reach.routing.index import CapabilityIndex
 from reach.routing.pattern import parse
@@ -28,7 +33,8 @@ class OnBehalf:
 
     def __init__(self, backend: Backend, trail: Trail, index: CapabilityIndex, *, clock: Clock | None = None) -> None:
         """`index`: what agents declare that their messages cost."""
-        self._backend, self._trail, self._index = backend, trail, index
+        self._backend, self._index = backend, index
+        self._trail, self._derived = trail, Derived(trail.hops)
         self._log = PacedLog(log, clock)
 
     async def settle(self, partition: int, entries: list[WorkEntry]) -> list[WorkEntry]:
@@ -48,11 +54,21 @@ class OnBehalf:
             self._log.info("receipt without a message", entry=entry.id, partition=partition)
             return
         try:
-            await self._apply(partition, reference, entry.fields.get(b"r", b""))
+            if b"t" in entry.fields:
+                await self._tell(partition, reference, entry.fields[b"t"])
+            else:
+                await self._apply(partition, reference, entry.fields.get(b"r", b""))
         except SERVER_ERRORS:
             raise
+        except RecordError as error:
+            self._log.info("nothing is said", msg_id=reference.msg_id, error=error.message)
         except BackendError as error:  # the ledger record is none: no answer can be applied to it
             self._log.warning("receipt not applied", msg_id=reference.msg_id, error=str(error))
+
+    async def _tell(self, partition: int, reference: Reference, data: bytes) -> None:
+        said = read_untold(data)
+        record = await self._backend.inspect(partition, reference.msg_id, reference.leg, envelope=True)
+        self._derived.untold(partition, reference, said, record)
 
     async def _apply(self, partition: int, reference: Reference, data: bytes) -> None:
         answer, wait_ms = read_answer(data)
@@ -74,10 +90,11 @@ class OnBehalf:
         run = Spender(conversation, reference.msg_id, reference.leg, record.head.round, attempt, leg.hand, message)
         await spend(self._backend, run, used, self._log)
         settlement = Settlement(reference.msg_id, reference.leg, reference.hand, answer, wait_ms=wait_ms)
+        mark = self._trail.mark()
         verdicts = await self._backend.settle(partition, leg.agent, [settlement])
         if verdicts[0] == "done":
             after = await self._backend.inspect(partition, reference.msg_id, reference.leg)
-            self._trail.settled(partition, record, reference, answer, after)
+            self._derived.settled(partition, record, reference, answer, after, mark)
         else:
             self._log.info("receipt came late", msg_id=reference.msg_id, verdict=verdicts[0])
 

@@ -2,21 +2,21 @@
 
 from typing import Protocol, Unpack
 
-import msgspec
-
 from reach.backend.steps import Again, Answer, DueEvent, Plan, Record, Refuse, RouteResult, Send
 from reach.delivery.counting import RouteCounting
-from reach.delivery.judge import Case, Reference
+from reach.delivery.judge import Case
 from reach.delivery.planning import FALLBACK
 from reach.delivery.retry import code_of
-from reach.envelope.codec import decode
+from reach.delivery.telling import made, put_receipt, tell_delivered, told_of
 from reach.envelope.ledger import LegState
-from reach.errors import EnvelopeError
 from reach.routing.steps import Choice, Delay, Finish, Observe, Why
 from reach.tracing.contents import EnvelopeContent, ReceiptContent
 from reach.tracing.hops import HopRecorder
-from reach.tracing.record import Point, Told
+from reach.tracing.naming import DUPLICATE
+from reach.tracing.record import Came, Point, Told
 
+#: verdicts on a message that is known: what has come is a copy of it
+_COPIES = frozenset({"duplicate", "conflict", "overloaded"})
 _REJECTED = {"conflict": "envelope.id_conflict", "overloaded": "overloaded"}
 _DUE: dict[str, Point] = {
     "expired": "message.expired",
@@ -28,13 +28,6 @@ _DUE: dict[str, Point] = {
 NO_WHY = Why()
 _DUE_ENDS = frozenset({"expired", "answered"})
 _EXPIRED = frozenset({"timeout.total", "ttl.expired"})
-
-
-class _Members(msgspec.Struct):
-    correlation_id: str = ""
-
-
-_read = msgspec.json.Decoder(_Members).decode
 
 
 class Counting(Protocol):
@@ -50,24 +43,27 @@ class Trail:
         """`counter` hears of every decision that was applied."""
         self._hops, self._counter, self._counting = hops, counter, RouteCounting(hops.tally)
 
+    @property
+    def hops(self) -> HopRecorder:
+        """Where they go."""
+        return self._hops
+
     def mark(self) -> int:
         """This moment, µs, for a record that is added later."""
         return self._hops.base.mark()
 
     def received(self, case: Case) -> None:
-        """An envelope has been read and is valid."""
-        envelope = case.envelope
-        if envelope is not None and case.refused is None:
-            content = EnvelopeContent(case.data, envelope.payload.body, envelope.payload.schema or "")
-            told: Told = {"pattern": envelope.target.pattern, "source": envelope.source.agent_id, "envelope": content}
-            told["in_reply_to"] = envelope.in_reply_to or ""
-            self._add(case, "message.received", **told)
+        """An envelope has been read and is valid. What it is (new, or a copy) is known with its verdict: then it is recorded."""
+        if case.envelope is not None and case.refused is None:
+            case.read_mark = self.mark()
 
     def routed(self, case: Case, result: RouteResult, mark: int, decided_us: int) -> None:
         """A decision has been applied. `mark`: when it was sent off, so that nothing that follows from it seems to come first."""
         self._counting.routed(case, result)
         if self._counter is not None:
             self._counter.routed(case, result)
+        case.routed_mark = mark
+        self._arrived(case, DUPLICATE if _is_copy(result) else "")
         if case.refused is not None and not result.known:
             self._rejected(case)
         elif isinstance(case.decision, Send):
@@ -78,8 +74,9 @@ class Trail:
     def buried(self, case: Case, burial: Send | Refuse, reason: str) -> None:
         """An entry that could not be applied is among the dead letters."""
         self._counting.buried(burial)
+        self._arrived(case)
         msg_id = burial.msg_id if isinstance(burial, Send) else burial.dead["m"].decode()
-        told: Told = {"code": "backend.unavailable", "chosen": reason[:200], "final": True}
+        told: Told = {"code": "backend.unavailable", "chosen": reason[:200], "final": True, "round": _round_of(case)}
         traceparent = None
         if case.envelope is not None:
             told["correlation_id"], told["type"] = case.envelope.conversation, case.envelope.type
@@ -87,11 +84,13 @@ class Trail:
         if isinstance(burial, Refuse) and burial.receipt:
             told["receipt"] = ReceiptContent(burial.receipt, schema=told.get("schema", ""), is_ours=True)
         elif isinstance(burial, Send) and burial.plans and burial.plans[0].answer is not None:
-            told["receipt"] = _made(burial.plans[0].answer, told, msg_id, is_ours=True)
+            told["receipt"] = made(burial.plans[0].answer, told, msg_id, is_ours=True)
         self._hops.add(burial.entry.partition, "message.dead", msg_id, traceparent=traceparent, **told)
+        told["leg"], mailbox = 0, burial.reply_to if isinstance(burial, Send) else burial.mailbox
+        tell_delivered(self._hops, burial.entry.partition, msg_id, told, [mailbox], traceparent)
 
-    def due(self, partition: int, event: DueEvent, record: Record | None) -> None:
-        """What `due` did to a leg, and its record after that."""
+    def due(self, partition: int, event: DueEvent, record: Record | None, mark: int) -> None:
+        """What `due`, asked at `mark`, did to a leg, and its record after that."""
         self._counting.expired(event)
         point = _DUE.get(event.what)
         if point is None:
@@ -99,48 +98,15 @@ class Trail:
         told, traceparent = told_of(record)
         told["leg"], told["attempt"], told["code"] = event.leg, event.attempt, event.code
         told["agent"], told["instance"] = event.agent, event.instance
+        leg = record.legs.get(event.leg) if record is not None else None
+        if leg is not None and leg.agent == event.agent:
+            told["hand"] = leg.hand
         if event.what in _DUE_ENDS:
             told["final"] = True
-            self._put_receipt(told, record, event.leg, is_ours=event.what == "expired")
-        self._hops.add(partition, point, event.msg_id, traceparent=traceparent, **told)
-
-    def cancelled(self, partition: int, record: Record) -> None:
-        """A cancel has ended the open legs of this record, which was read after it."""
-        for number, leg in sorted(record.legs.items()):
-            if leg.state is LegState.CANCELLED:
-                told, traceparent = told_of(record)
-                told["leg"], told["attempt"] = number, leg.attempt + 1 if leg.agent else 0
-                told["agent"], told["instance"] = leg.agent, leg.instance
-                told["code"], told["final"] = "cancelled", True
-                self._put_receipt(told, record, number, is_ours=True)
-                self._hops.add(partition, "message.cancelled", record.msg_id, traceparent=traceparent, **told)
-
-    def settled(
-        self, partition: int, before: Record, reference: Reference, answer: Answer, after: Record | None
-    ) -> None:
-        """An agent that records nothing itself has answered. `before`: with the bytes of the message; `after`: the ledger has it."""
-        leg = before.legs[reference.leg]
-        told, traceparent = told_of(before)
-        told["leg"], told["attempt"], told["code"] = reference.leg, leg.attempt + 1, answer.code
-        told["agent"], told["instance"] = leg.agent, leg.instance
-        left = after.legs.get(reference.leg) if after is not None else None
-        if left is not None and left.duration_ms:
-            told["duration_us"] = left.duration_ms * 1000
-        began = self.mark() - told.get("duration_us", 0)
-        taken: Told = {**told, "code": "", "duration_us": 0}
-        self._hops.add(partition, "agent.received", reference.msg_id, traceparent=traceparent, mark=began, **taken)
-        if left is not None and left.hand == reference.hand and left.finished_at_ms:
-            told["final"] = True
-            self._put_receipt(told, after, reference.leg)
-        else:
-            told["receipt"] = _made(answer, told, reference.msg_id)
-        self._hops.add(partition, "agent.completed", reference.msg_id, traceparent=traceparent, **told)
-
-    @staticmethod
-    def _put_receipt(told: Told, record: Record | None, leg: int, *, is_ours: bool = False) -> None:
-        receipt = record.receipts.get(leg) if record is not None else None
-        if receipt:
-            told["receipt"] = ReceiptContent(receipt, schema=told.get("schema"), is_ours=is_ours)
+            put_receipt(told, record, event.leg, is_ours=event.what == "expired")
+        self._hops.add(partition, point, event.msg_id, traceparent=traceparent, mark=mark, **told)
+        if record is not None and told.get("final"):
+            tell_delivered(self._hops, partition, event.msg_id, told, record.head.mailboxes, traceparent)
 
     def _rejected(self, case: Case) -> None:
         error = case.refused
@@ -153,23 +119,29 @@ class Trail:
         traceparent = None
         if case.envelope is not None:
             told["type"], traceparent = case.envelope.type, case.envelope.traces.traceparent
-        self._hops.add(case.entry.partition, "message.rejected", error.msg_id or "", traceparent=traceparent, **told)
+            told["round"] = case.envelope.round
+        told["came"] = "first" if case.read_mark is not None else ""
+        partition, msg_id = case.entry.partition, error.msg_id or ""
+        mark = case.routed_mark
+        self._hops.add(partition, "message.rejected", msg_id, traceparent=traceparent, mark=mark, **told)
+        tell_delivered(self._hops, partition, msg_id, told, [error.reply_to or ""], traceparent)
 
     def _sent(self, case: Case, send: Send, result: RouteResult, mark: int, decided_us: int) -> None:
         choice = case.choice
         if choice is None:
             return
         if result.known in _REJECTED:
-            self._add(case, "message.rejected", code=_REJECTED[result.known], final=True)
+            came: Came = "copy" if _is_copy(result) else "first"
+            self._end(case, "message.rejected", {"code": _REJECTED[result.known], "came": came}, None)
         elif result.known == "tombstone":
-            self._add(case, "message.cancelled", code="cancelled", final=True)
+            self._end(case, "message.cancelled", {"code": "cancelled"}, None)
         if result.known:
             return
         self._matched(case, choice, mark, decided_us)
         for leg, step in enumerate(choice.steps):
             hand = result.hands[leg] if leg < len(result.hands) else ""
             if hand and not isinstance(step, Observe):
-                self._add(case, "route.sent", leg=leg, attempt=1, agent=send.plans[leg].agent, mark=mark)
+                self._add(case, "route.sent", leg=leg, attempt=1, agent=send.plans[leg].agent, hand=hand, mark=mark)
             elif isinstance(step, Finish):
                 self._ended(case, step, send.plans[leg], leg, 0, step.code)
 
@@ -180,15 +152,19 @@ class Trail:
             return
         step = choice.steps[0]
         hand = result.hands[0] if result.hands else ""
-        if again.state is LegState.RETURNED and not isinstance(step, Finish):
+        # Nobody has had it, or it was parked and goes on: no run has failed.
+        has_run = (leg.handed or leg.attempt > 0) and leg.question_hand != leg.hand
+        if again.state is LegState.RETURNED and has_run and not isinstance(step, Finish):
             self._add(
                 case,
                 "message.retried",
                 leg=again.leg,
-                attempt=leg.attempt,
+                attempt=leg.attempt + (leg.wait_ms >= 0),  # a free return is that of a run which was not counted
                 code=code_of(leg),
                 agent=leg.agent,
+                hand=leg.hand,
                 counts={"wait_ms": again.plan.wait_ms} if isinstance(step, Delay) else {},
+                mark=mark,
             )
         if isinstance(step, Finish) and leg.best is not None:  # whatever the router found: it ends with an answer
             best = leg.best
@@ -207,6 +183,7 @@ class Trail:
                 leg=again.leg,
                 attempt=leg.attempt + 1,
                 agent=again.plan.agent,
+                hand=hand,
                 code="timeout.network" if moved else "",
                 mark=mark,
             )
@@ -216,7 +193,8 @@ class Trail:
         for (leg, choice), hand in zip(case.others.items(), result.hands[1:], strict=False):
             step = choice.steps[0]
             if hand:
-                self._add(case, "route.sent", leg=leg, attempt=1, agent=again.others[leg].agent, mark=mark)
+                agent = again.others[leg].agent
+                self._add(case, "route.sent", leg=leg, attempt=1, agent=agent, hand=hand, mark=mark)
             elif isinstance(step, Finish):
                 self._ended(case, step, again.others[leg], leg, 0, step.code)
 
@@ -229,7 +207,7 @@ class Trail:
             point = "message.rejected"
         self._counting.ended(point, attempt, code)
         agent = plan.agent or (case.leg.agent if case.leg is not None else "")
-        told: Told = {"leg": leg, "attempt": attempt, "code": code, "agent": agent}
+        told: Told = {"leg": leg, "attempt": attempt, "code": code, "agent": agent, "came": "first"}
         if why.counts:
             told |= {"candidates": why.candidates, "counts": why.counts, "policy": case.policy}
         self._end(case, point, told, plan.answer, is_ours=not step.last)
@@ -243,8 +221,14 @@ class Trail:
             facts: Told = {"schema": (envelope.payload.schema or "") if envelope is not None else ""}
             if envelope is not None:
                 facts["correlation_id"] = envelope.conversation
-            told["receipt"] = _made(answer, facts | told, msg_id, is_ours=is_ours)
-        self._add(case, point, **told)
+            told["receipt"] = made(answer, facts | told, msg_id, is_ours=is_ours)
+        self._add(case, point, mark=case.routed_mark, **told)
+        if case.envelope is not None:
+            envelope, boxes = case.envelope, [case.envelope.reply_to or ""]
+            boxes = list(case.record.head.mailboxes) if case.record is not None else boxes
+            told["round"], told["correlation_id"], told["type"] = _round_of(case), envelope.conversation, envelope.type
+            of = case.entry.partition, envelope.msg_id
+            tell_delivered(self._hops, *of, told, boxes, envelope.traces.traceparent)
 
     def _matched(self, case: Case, choice: Choice, mark: int, decided_us: int, leg: int = 0, attempt: int = 0) -> None:
         why: Why = choice.why
@@ -268,51 +252,37 @@ class Trail:
             mark=mark,
         )
 
-    def _add(self, case: Case, point: Point, *, mark: int | None = None, **told: Unpack[Told]) -> None:
+    def _arrived(self, case: Case, code: str = "") -> None:
+        """The message has come, at the moment at which it was read. `code`: `duplicate` where it is known already."""
         envelope = case.envelope
-        if envelope is None:
-            msg_id = case.reference.msg_id if case.reference is not None else ""
-            self._hops.add(case.entry.partition, point, msg_id, mark=mark, **told)
+        if envelope is None or case.read_mark is None:
             return
-        told["correlation_id"] = envelope.conversation
-        told["type"] = envelope.type
-        if envelope.payload.schema:
-            told["schema"] = envelope.payload.schema
-        traceparent = envelope.traces.traceparent
-        self._hops.add(case.entry.partition, point, envelope.msg_id, traceparent=traceparent, mark=mark, **told)
+        content = EnvelopeContent(case.data, envelope.payload.body, envelope.payload.schema or "")
+        told: Told = {"pattern": envelope.target.pattern, "source": envelope.source.agent_id, "envelope": content}
+        told["in_reply_to"], told["code"] = envelope.in_reply_to or "", code
+        self._add(case, "message.received", mark=case.read_mark, **told)
+
+    def _add(self, case: Case, point: Point, *, mark: int | None = None, **told: Unpack[Told]) -> None:
+        envelope, traceparent, msg_id = case.envelope, None, ""
+        told["round"], told["entry"] = _round_of(case), f"{case.entry.stream.rpartition(':')[2]}:{case.entry.id}"
+        if envelope is not None:
+            msg_id, traceparent = envelope.msg_id, envelope.traces.traceparent
+            told["correlation_id"] = envelope.conversation
+            told["type"] = envelope.type
+            if envelope.payload.schema:
+                told["schema"] = envelope.payload.schema
+        elif case.reference is not None:
+            msg_id = case.reference.msg_id
+        self._hops.add(case.entry.partition, point, msg_id, traceparent=traceparent, mark=mark, **told)
 
 
-def told_of(record: Record | None) -> tuple[Told, str | None]:
-    """What a record says of its message, and the trace that it belongs to; little where its bytes are gone."""
-    if record is None:
-        return {}, None
-    if record.envelope:
-        try:
-            envelope = decode(record.envelope, max_bytes=len(record.envelope))
-        except EnvelopeError:
-            return {"correlation_id": conversation_of(record)}, None
-        schema = envelope.payload.schema or ""
-        told: Told = {"correlation_id": envelope.conversation, "type": envelope.type, "schema": schema}
-        return told, envelope.traces.traceparent
-    return {"correlation_id": conversation_of(record)}, None
+def _is_copy(result: RouteResult) -> bool:
+    """Whether the message was known: a new one has legs, also where its line has no room for it."""
+    return result.known in _COPIES and not result.hands
 
 
-def _made(answer: Answer, told: Told, msg_id: str, *, is_ours: bool = False) -> ReceiptContent:
-    """A receipt, as far as a router knows it."""
-    facts: dict[str, str | int | None] = {
-        "msg_id": msg_id,
-        "correlation_id": told.get("correlation_id") or msg_id,
-        "leg": told.get("leg", 0),
-        "target_agent": told.get("agent") or None,
-        "target_instance": told.get("instance") or None,
-        "attempts": told.get("attempt", 0),
-    }
-    return ReceiptContent(answer.core, answer.details, facts, told.get("schema"), is_ours)
-
-
-def conversation_of(record: Record) -> str:
-    """The conversation that a record's message belongs to; "" where nobody can tell."""
-    try:
-        return _read("{" + record.head.members + "}").correlation_id
-    except (msgspec.DecodeError, UnicodeEncodeError):
-        return ""
+def _round_of(case: Case) -> int:
+    """The round that a case is about: the record knows, where there is one."""
+    if case.record is not None:
+        return case.record.head.round
+    return case.envelope.round if case.envelope is not None else 1

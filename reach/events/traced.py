@@ -34,7 +34,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     """One attempt of one leg. Moments are Unix us by the clock of Redis; None: nobody has recorded it.
 
     Attributes:
-        attempt: Its number, from 1.
+        attempt: Its number in its round, from 1; a free one has the number of the one before it.
+        round: Of the message: it was asked for again when it had ended.
         agent, instance, host: Who had it: the agent, its process, the machine.
         sent_at_us: When it lay in the agent's inbox; `moved`: it had lain in another one before.
         began_at_us, ended_at_us: When its handler began and was through.
@@ -44,6 +45,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
     leg: int
     attempt: int
+    round: int = 1
     agent: str = ""
     instance: str = ""
     host: str = ""
@@ -63,6 +65,7 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
     point: str
     leg: int = 0
     attempt: int = 0
+    round: int = 1
     agent: str = ""
     code: str = ""
     strategy: str = ""
@@ -235,23 +238,28 @@ def _message(
         began_at_us=_at(own[0]),
         ended_at_us=_at(own[-1]),
         runs=runs,
-        marks=tuple(_mark(one) for one in own if text_of(one, "point") not in _SENT | _RUN | {"message.received"}),
+        marks=tuple(_mark(one) for one in own if one is not first and text_of(one, "point") not in _SENT | _RUN),
         children=tuple(children),
     )
 
 
 def _runs(own: Sequence[Record]) -> tuple[Run, ...]:
-    """The runs, in order of their beginning. A free one, such as after a wait, has the number of the one before it."""
-    found: list[tuple[tuple[int, int], dict[str, Record]]] = []
+    """The runs, in order of their beginning: each is named by its hand."""
+    found: list[tuple[tuple[int, int, int], dict[str, Record]]] = []
     for record in own:
-        point, key = text_of(record, "point"), (int_of(record, "leg"), int_of(record, "attempt"))
+        point, key = text_of(record, "point"), (int_of(record, "leg"), round_of(record), int_of(record, "attempt"))
         if point not in _SENT | _RUN:
             continue
         slot = "sent" if point in _SENT else point
-        same = [parts for number, parts in found if number == key and slot not in parts]
-        if slot == "agent.received":
+        numbered = [parts for number, parts in found if number == key]
+        same = [parts for parts in numbered if slot not in parts]
+        if text_of(record, "hand"):
+            same = [parts for _, parts in found if slot not in parts and _name(parts) == _name({slot: record})]
+        elif record.get("final") and any(_name(parts)[1] for parts in numbered):
+            continue  # the leg has ended with what that run had answered, which is told already
+        elif slot == "agent.received":  # from here on: records of versions that did not name the hand
             same = [parts for parts in same if "agent.completed" not in parts]
-        if slot in {"agent.responding", "agent.completed"}:  # two may hold it, where one of them was thought lost
+        elif slot != "sent":  # two may hold it, where one of them was thought lost
             own_run = [parts for parts in same if _holder(parts) == text_of(record, "instance")]
             same = own_run or same
         if same:
@@ -261,17 +269,24 @@ def _runs(own: Sequence[Record]) -> tuple[Run, ...]:
     return tuple(_run(*key, parts) for key, parts in found)
 
 
+def _name(parts: Mapping[str, Record]) -> tuple[str, str]:
+    """The agent and the hand of a run, of which one record is enough."""
+    one = next(iter(parts.values()))
+    return text_of(one, "agent"), text_of(one, "hand")
+
+
 def _holder(parts: Mapping[str, Record]) -> str:
     return text_of(parts["agent.received"], "instance") if "agent.received" in parts else ""
 
 
-def _run(leg: int, attempt: int, parts: Mapping[str, Record]) -> Run:
+def _run(leg: int, round: int, attempt: int, parts: Mapping[str, Record]) -> Run:
     sent, began, ended = (parts.get(slot) for slot in ("sent", "agent.received", "agent.completed"))
     sent_at, began_at, ended_at = (_at(one) if one is not None else None for one in (sent, began, ended))
     who = [one for one in (ended, began, sent) if one is not None]
     return Run(
         leg=leg,
         attempt=attempt,
+        round=round,
         agent=next(filter(None, (text_of(one, "agent") for one in who)), ""),
         instance=next(filter(None, (text_of(one, "instance") for one in who)), ""),
         host=text_of(began, "node") if began is not None else "",  # who records the end may be a router elsewhere
@@ -290,7 +305,13 @@ def _mark(record: Record) -> Mark:
     texts = {name: text_of(record, name) for name in ("point", "agent", "code", "strategy", "chosen")}
     via = text_of(record, "fallback") or text_of(record, "via")
     return Mark(
-        at_us=_at(record), leg=int_of(record, "leg"), attempt=int_of(record, "attempt"), via=via, counts=counts, **texts
+        at_us=_at(record),
+        leg=int_of(record, "leg"),
+        attempt=int_of(record, "attempt"),
+        round=round_of(record),
+        via=via,
+        counts=counts,
+        **texts,
     )
 
 
@@ -302,9 +323,13 @@ def _end(own: Sequence[Record]) -> tuple[str, bool]:
         point, leg = text_of(record, "point"), int_of(record, "leg")
         if point in _SENT:
             legs.add(leg)
+        known = last.get(leg, {})
+        is_of_a_copy = point == "message.rejected" and bool(known)
+        if point in {"message.received", "route.matched"} or is_of_a_copy or round_of(record) < round_of(known):
+            continue
         if point == "message.delivered":
             last[leg] = {**record, "is_final": True}
-        elif point not in {"message.received", "route.matched"} and not last.get(leg, {}).get("is_final"):
+        elif round_of(record) > round_of(known) or not known.get("is_final"):
             last[leg] = record
     ended = {leg: one for leg, one in last.items() if one.get("is_final") or text_of(one, "point") in ENDS}
     codes = Counter(text_of(one, "code") or "?" for _, one in sorted(ended.items()))
@@ -379,6 +404,11 @@ def int_of(record: Record, name: str) -> int:
     """A whole number of it; 0 where it is none."""
     value = record.get(name)
     return value if type(value) is int else 0
+
+
+def round_of(record: Record) -> int:
+    """The round of its message."""
+    return int_of(record, "round") or 1
 
 
 def text_of(record: Record, name: str) -> str:

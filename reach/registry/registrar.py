@@ -8,7 +8,6 @@ import msgspec
 
 from reach import ids
 from reach.backend import Backend
-from reach.backend.steps import Record
 from reach.envelope import records
 from reach.envelope.message import Source
 from reach.envelope.receipt import Notice
@@ -68,15 +67,10 @@ class Registrar:
         self,
         backend: Backend,
         worker: str,
-        on_cancelled: Callable[[int, Record], None] = lambda _partition, _record: None,
         admission: Admission = OPEN,
     ) -> None:
-        """`on_cancelled` hears of each message that a control entry has ended: its partition, and its record afterwards.
-
-        `admission`: who may register at all.
-        """
+        """`admission`: who may register at all."""
         self._backend = backend
-        self._on_cancelled = on_cancelled
         self._admission = admission
         self._worker = worker
         self._log = PacedLog(log)
@@ -168,8 +162,6 @@ class Registrar:
         what, closed = "tombstone", 0
         for partition in (own, *others):
             result = await self._backend.cancel(partition, asked.msg_id, sender, asked.round, asked.total_ms)
-            if result.what == "cancelled":
-                await self._tell(partition, asked.msg_id)
             if result.what != "tombstone":
                 what, closed = result.what, result.closed
             if result.what not in ("tombstone", "denied"):
@@ -178,15 +170,6 @@ class Registrar:
         if what == "denied":
             fields |= {"code": "auth.denied", "message": "another sender's message"}
         return Notice("refused" if what == "denied" else "done", asked.msg_id, fields)
-
-    async def _tell(self, partition: int, msg_id: str) -> None:
-        try:
-            record = await self._backend.inspect(partition, msg_id)
-        except BackendError as error:  # it is cancelled all the same; only nobody can read afterwards who had it
-            self._log.info("cancelled without a record of it", msg_id=msg_id, error=error.code)
-            return
-        if record is not None:
-            self._on_cancelled(partition, record)
 
 
 def _refused(entry: ControlEntry, error: ReachError) -> Notice:

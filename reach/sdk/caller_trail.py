@@ -1,6 +1,4 @@
-"""What a caller knows of its messages that nobody else does, as hop records: that an answer has arrived, that it has cancelled."""
-
-from collections.abc import Sequence
+"""What a caller knows of its messages that nobody else does, as hop records: that an answer has arrived."""
 
 from reach.clock import Clock
 from reach.envelope.receipt import ReceiptRecord
@@ -14,22 +12,6 @@ class CallerTrail:
     def __init__(self, recorder: HopRecorder, clock: Clock) -> None:
         self._recorder, self._clock = recorder, clock
 
-    def cancelled(self, pending: Pending, legs: Sequence[int]) -> None:
-        """Its sender has ended these legs of it: whoever cancels records it."""
-        for leg in legs:
-            self._recorder.add(
-                pending.partition,
-                "message.cancelled",
-                pending.msg_id,
-                leg=leg,
-                correlation_id=pending.correlation_id,
-                traceparent=pending.traceparent,
-                agent=pending.agents.get(leg, ""),
-                code="cancelled",
-                type=pending.type,
-                final=True,
-            )
-
     def delivered(self, partition: int, pending: Pending, receipt: ReceiptRecord) -> None:
         """A receipt has reached its caller."""
         self._recorder.add(
@@ -38,6 +20,8 @@ class CallerTrail:
             receipt.msg_id,
             leg=receipt.leg,
             attempt=receipt.attempts,
+            round=receipt.round,
+            stored=receipt.stored,
             correlation_id=pending.correlation_id,
             traceparent=pending.traceparent,
             agent=receipt.target_agent or "",

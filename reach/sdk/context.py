@@ -19,7 +19,8 @@ from reach.sdk.outcome import Reject
 from reach.sdk.pending import Pending
 from reach.sdk.questions import Questions
 from reach.sdk.sending import Origin, Sending
-from reach.tracing.propagation import TraceContext, make_traceparent, parse_traceparent, span_id_of, trace_of
+from reach.tracing.naming import run_span
+from reach.tracing.propagation import TraceContext, make_traceparent, parse_traceparent, trace_of
 
 T = TypeVar("T")
 
@@ -215,7 +216,7 @@ class Context(Sending):
         envelope, taken = self._envelope, self._taken
         traces = envelope.traces
         trace = trace_of(envelope.msg_id, traces.traceparent)
-        span = span_id_of(envelope.msg_id, taken.leg, "agent.received", taken.attempt)
+        span = run_span(envelope.msg_id, taken.leg, self._agent_id, taken.hand, "agent.received")
         sent = parse_traceparent(traces.traceparent, traces.tracestate)
         return Parent(
             msg_id=envelope.msg_id,

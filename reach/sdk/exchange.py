@@ -70,7 +70,7 @@ class Exchange:
             tell=backend.tell_recorder,
         )
         self.trail = CallerTrail(self.recorder, clock)
-        self.giving_up = GivingUp(backend, clock, rng, self.trail)
+        self.giving_up = GivingUp(backend, clock, rng)
         self.answering = Answering(self, self._move, self._look)
         self._log = PacedLog(log, clock)
         self.receipt_hook: ReceiptHook | None = None

@@ -7,7 +7,6 @@ from reach.backend.port import Backend
 from reach.clock import Clock
 from reach.errors import BackendError
 from reach.log import PacedLog, event_log
-from reach.sdk.caller_trail import CallerTrail
 from reach.sdk.pending import Pending
 from reach.service import Tasks, pause_ms
 
@@ -30,8 +29,8 @@ class GivingUp:
     sender may wait for, or ask for again, and a `send` is meant to go on.
     """
 
-    def __init__(self, backend: Backend, clock: Clock, rng: random.Random, trail: CallerTrail) -> None:
-        self._backend, self._clock, self._rng, self._trail = backend, clock, rng, trail
+    def __init__(self, backend: Backend, clock: Clock, rng: random.Random) -> None:
+        self._backend, self._clock, self._rng = backend, clock, rng
         self._log = PacedLog(log, clock)
         self._tasks = Tasks()
         self._gate = asyncio.Semaphore(AT_ONCE)
@@ -50,13 +49,13 @@ class GivingUp:
 
     async def _cancel(self, pending: Pending, after_ms: int) -> None:
         left_ms = max(pending.deadline_at_ms - self._clock.monotonic_ms(), LEAST_MS)
-        end_ms, legs, failures = self._clock.monotonic_ms() + left_ms, pending.open_legs, 0
+        end_ms, failures = self._clock.monotonic_ms() + left_ms, 0
         if after_ms:
             await self._clock.sleep(after_ms)
         while True:
             try:
                 async with self._gate:
-                    result = await self._backend.cancel(
+                    await self._backend.cancel(
                         pending.partition, pending.msg_id, pending.sender, pending.round, left_ms
                     )
             except BackendError as error:
@@ -67,10 +66,6 @@ class GivingUp:
                     return
                 await self._clock.sleep(wait_ms)
                 continue
-            if (
-                result.what == "cancelled"
-            ):  # where no router has seen it yet, the one that meets the tombstone records it
-                self._trail.cancelled(pending, legs[: result.closed])
             return
 
     def forsake(self) -> None:

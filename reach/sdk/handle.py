@@ -122,15 +122,13 @@ class Handle:
         Raises:
             BackendError: Redis cannot be asked (calling again is safe), or the client is closed.
         """
-        pending, legs = self._pending, self._pending.open_legs
+        pending = self._pending
         self._exchange.check_open()
         if pending.was_ended:  # also where the ledger has forgotten it since: a tombstone would stop nothing
             return False
         result = await self._exchange.backend.cancel(
             pending.partition, self.msg_id, pending.sender, pending.round, self._tomb_ms
         )
-        if result.what == "cancelled":  # where no router has seen it yet, the one that meets the tombstone records it
-            self._exchange.trail.cancelled(pending, legs[: result.closed])
         return result.what in ("cancelled", "tombstone")
 
     async def answer(self, value: object, *, leg: int | None = None) -> None:

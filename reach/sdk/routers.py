@@ -97,7 +97,7 @@ def router_services(
         semantics,
         router,
         due,
-        Registrar(backend, worker_id, trail.cancelled, admission),
+        Registrar(backend, worker_id, admission),
         Reaper(
             backend,
             worker_id,

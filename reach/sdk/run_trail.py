@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from reach.backend.port import Backend
 from reach.backend.steps import Answer, SettleVerdict
 from reach.clock import Clock
+from reach.delivery.telling import tell_delivered
 from reach.envelope.message import Envelope
 from reach.errors import BackendError
 from reach.log import PacedLog, event_log
@@ -46,7 +47,12 @@ class RunTrail:
         ends: bool | None = _ends(run, answer)
         if ends is None:
             ends, receipt = await self._look(run, receipt)
-        self._add("agent.completed", run, {"code": answer.code, "receipt": receipt, "final": ends})
+        told: Told = {"code": answer.code, "receipt": receipt, "final": ends}
+        self._add("agent.completed", run, told)
+        envelope = run.envelope
+        if ends and envelope is not None and envelope.reply_to:
+            of, traceparent = run.taken.partition, envelope.traces.traceparent
+            tell_delivered(self._recorder, of, run.taken.msg_id, told, [envelope.reply_to], traceparent)
 
     async def _look(self, run: Run, receipt: ReceiptContent) -> tuple[bool, ReceiptContent]:
         """Whether the leg has ended with this run, where only the ledger knows; and with what."""
@@ -80,17 +86,17 @@ class RunTrail:
 
     def _add(self, point: Point, run: Run, told: Told) -> None:
         envelope, taken = run.envelope, run.taken
-        if envelope is None:
-            return
-        told["leg"], told["attempt"] = taken.leg, taken.attempt
-        told["correlation_id"] = envelope.conversation
+        told["leg"], told["attempt"], told["hand"] = taken.leg, taken.attempt, taken.hand
         told["agent"], told["instance"] = self._agent_id, self._instance_id
-        told["pattern"], told["type"] = envelope.target.pattern, envelope.type
-        told["schema"] = envelope.payload.schema or ""
+        traceparent = None
+        if envelope is not None:
+            traceparent = envelope.traces.traceparent
+            told["round"], told["correlation_id"] = envelope.round, envelope.conversation
+            told["pattern"], told["type"] = envelope.target.pattern, envelope.type
+            told["schema"] = envelope.payload.schema or ""
         if point != "agent.received":
             told["duration_us"] = (self._clock.monotonic_ms() - run.started_at_ms) * 1000
         mark = run.answered_mark if point == "agent.completed" else None
-        traceparent = envelope.traces.traceparent
         self._recorder.add(taken.partition, point, taken.msg_id, traceparent=traceparent, mark=mark, **told)
 
 

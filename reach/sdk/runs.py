@@ -222,10 +222,12 @@ class Runs:
     async def _answer(self, run: Run) -> tuple[Answer, int] | Parked:
         taken, host = run.taken, self._host
         if not taken.envelope:
+            self._trail.reached("agent.received", run)
             return retryable("backend.unavailable", "the bytes of the message are lost", host=host), -1
         try:  # a router has judged its size by its own settings
             envelope = run.envelope = decode(taken.envelope, max_bytes=len(taken.envelope))
         except EnvelopeError as error:
+            self._trail.reached("agent.received", run)
             return failed(error.code, error.message, error.details, host=host), -1
         queued_ms = taken.now_ms - ids.stream_id(taken.hand)[0]
         self._tally.queue.observe(queued_ms / 1000, taken.msg_id, envelope.traces.traceparent)
@@ -268,7 +270,7 @@ class Runs:
 
         async def call() -> tuple[Any, BaseException | None]:
             try:
-                enter_run(envelope, run.taken)
+                enter_run(envelope, run.taken, self._inbox.agent_id)
                 return await handler.call(body, context), None
             except asyncio.CancelledError:
                 raise
@@ -354,12 +356,16 @@ class Runs:
     ) -> None:
         if verdict != "done":
             self._log.info("answer not taken", msg_id=taken.msg_id, verdict=verdict, code=answer.code)
-        if run is None or wait_ms == 0:
+        if run is None:
             return
+        if wait_ms != 0:  # else it was handed back, which says nothing of how well it works
+            self._measure(run, answer)
+        await self._trail.settled(run, answer, verdict)
+
+    def _measure(self, run: Run, answer: Answer) -> None:
         took_ms = self._clock.monotonic_ms() - run.started_at_ms
         self._outcomes.append(answer.status != "retryable")
         self.mean_ms = took_ms if self.mean_ms is None else self.mean_ms + NEWEST_SHARE * (took_ms - self.mean_ms)
-        await self._trail.settled(run, answer, verdict)
 
     # ------------------------------------------------------------ its moments
 

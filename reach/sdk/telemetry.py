@@ -18,7 +18,8 @@ from reach.envelope.message import Envelope
 from reach.envelope.rules import MAX_HEADERS_BYTES
 from reach.errors import ReachError
 from reach.sdk.options import Parent
-from reach.tracing.propagation import TraceContext, make_traceparent, parse_traceparent, span_id_of, trace_of
+from reach.tracing.naming import run_span
+from reach.tracing.propagation import TraceContext, make_traceparent, parse_traceparent, trace_of
 
 INBOX: Final = "reach.inbox"
 #: the one header that tells of no trace
@@ -66,10 +67,10 @@ def producing(msg_id: str, target: str, correlation_id: str, parent: Parent | No
         span.end()
 
 
-def enter_run(envelope: Envelope, taken: Taken) -> None:
+def enter_run(envelope: Envelope, taken: Taken, agent_id: str) -> None:
     """From here on this task, and the threads that it starts, are in the span of this run: call it in a task of the handler's own."""
     sent = trace_of(envelope.msg_id, envelope.traces.traceparent)
-    own = span_id_of(envelope.msg_id, taken.leg, "agent.received", taken.attempt)
+    own = run_span(envelope.msg_id, taken.leg, agent_id, taken.hand, "agent.received")
     state = parse_traceparent(envelope.traces.traceparent, envelope.traces.tracestate)
     context = _span_context(TraceContext(sent.trace_id, own, sent.flags, state.state if state is not None else ""))
     outer = propagate.extract(dict(envelope.headers), otel.Context()) if envelope.headers else otel.Context()

@@ -28,8 +28,8 @@ MAX_RECORDS = 10_000
 #: So much of envelopes and receipts may wait to be written; beyond it records go without them.
 MAX_HELD_BYTES = 16 << 20
 
-_Hop = tuple[int, int, Point, str, str | None, Told]
-"""What waits to be written: partition, mark, point, msg_id, traceparent, and what else it says."""
+_Hop = tuple[int, int, Point, str, str | None, Told, int]
+"""What waits to be written: partition, mark, point, msg_id, traceparent, what else it says, and its number in this process."""
 
 
 class _Batch(NamedTuple):
@@ -82,6 +82,7 @@ class HopRecorder:
         self._flush_ms = flush_ms
         self._buffer: deque[_Hop] = deque()
         self._held_bytes = 0  # of envelopes and receipts that wait
+        self._number = 0
         self._gap = 0  # dropped since the last record that was kept
         self._unsure: _Batch | None = None  # it may have been written: nobody has said so
         self._full = asyncio.Event()
@@ -124,7 +125,8 @@ class HopRecorder:
         at = self.base.mark() if mark is None else mark
         if "envelope" in told or "receipt" in told:
             told = self._hold(told)
-        self._buffer.append((partition, at, point, msg_id, traceparent, told))
+        self._number += 1
+        self._buffer.append((partition, at, point, msg_id, traceparent, told, self._number))
         if len(self._buffer) >= BATCH_RECORDS:
             self._full.set()
 
@@ -236,8 +238,8 @@ class HopRecorder:
         return _Batch(partition, looked_at, len(batch), b"[%s]" % b",".join(batch), self._rules)
 
     def _record(self, hop: _Hop) -> HopRecord:
-        _, mark, point, msg_id, traceparent, told = hop
-        at_us = self.base.at_us(mark)
+        _, mark, point, msg_id, traceparent, told, number = hop
+        at_us = told.get("at_us") or self.base.at_us(mark)
         return record_of(
             point,
             msg_id,
@@ -247,6 +249,7 @@ class HopRecorder:
             node=self._node,
             worker=self._worker,
             contents=self.contents,
+            nonce=f"{mark}|{number}",
         )
 
     def _take_out(self, batch: _Batch) -> None:
@@ -269,5 +272,5 @@ class HopRecorder:
         return told
 
     def _mark_gap(self, partition: int) -> None:
-        self._buffer.append((partition, self.base.mark(), "gap", "", None, {"counts": {"missing": self._gap}}))
+        self._buffer.append((partition, self.base.mark(), "gap", "", None, {"counts": {"missing": self._gap}}, 0))
         self._gap = 0

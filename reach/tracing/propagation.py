@@ -1,7 +1,7 @@
 """W3C trace context: read it, write it, and name spans so that processes agree on them without talking.
 
 An envelope is carried byte for byte, so a router cannot write its own span into `traces.traceparent`. Instead the id of every span is
-made from what it is about (message, leg, point, attempt): whoever records the next hop computes the id of its parent.
+made from what it is about (`reach.tracing.naming`): whoever records the next hop computes the id of its parent.
 """
 
 import hashlib
@@ -77,7 +77,8 @@ def trace_of(msg_id: str, traceparent: str | None) -> TraceContext:
 
 
 @lru_cache(maxsize=1024)  # the id of one hop is that of the parent of the next two or three
-def span_id_of(msg_id: str, leg: int, point: str, attempt: int) -> str:
-    """The id of the span for one point of one attempt of one leg: the same in every process."""
-    digits = hashlib.blake2b(f"{msg_id}|{leg}|{point}|{attempt}".encode(), digest_size=8).hexdigest()
+def span_id_of(msg_id: str, *what: str | int) -> str:
+    """The id of a span of a message, named after what it is about: the same in every process."""
+    named = "|".join((msg_id, *map(str, what)))
+    digits = hashlib.blake2b(named.encode(), digest_size=8).hexdigest()
     return digits if digits.strip("0") else "1".rjust(16, "0")

@@ -6,7 +6,8 @@ from typing import Final, Literal, Protocol, TypedDict
 import msgspec
 
 from reach.tracing.contents import NOTHING, Content, Contents, LeftOut
-from reach.tracing.propagation import span_id_of, trace_of
+from reach.tracing.naming import DUPLICATE, arrival_span, end_span, other_span, run_span
+from reach.tracing.propagation import trace_of
 
 Point = Literal[
     "message.received",
@@ -28,19 +29,11 @@ Point = Literal[
     "gap",
 ]
 
-#: the point whose span a point's span lies under; a point that is missing here, or whose parent is None, lies under the sender's span
-PARENTS: Final[dict[str, Point | None]] = {
-    "message.received": None,
-    "message.rejected": None,
-    "message.cancelled": None,
-    "agent.received": "route.sent",
-    "agent.responding": "agent.received",
-    "agent.completed": "agent.received",
-    "message.delivered": "agent.completed",
-}
-DEFAULT_PARENT: Final[Point] = "message.received"
-#: points that happen once per message, whatever leg or attempt: their span is named without them
-ONCE: Final = frozenset({"message.received", "message.rejected"})
+#: points whose span lies below the sender's
+_BELOW_SENDER: Final = frozenset({"message.received", "message.rejected"})
+#: points that hand a message over: the run's span lies below theirs
+_SENT: Final = frozenset({"route.sent", "message.moved"})
+_RUN: Final = frozenset({"agent.received", "agent.responding", "agent.completed"})
 #: points that are about no message
 ABOUT_NONE: Final = frozenset({"capacity.wanted", "gap"})
 
@@ -74,17 +67,29 @@ class Looked(Protocol):
     def score(self) -> float | None: ...
 
 
+Came = Literal["", "first", "copy"]
+"""How what is refused was recorded before: not at all, as a message that has come, or as a copy of one that had."""
+
+
 class Told(TypedDict, total=False):
     """What a record may say beside where and about what it is.
 
-    leg, attempt: the number of the run, from 1; 0 where no run is meant. candidates: 20 are kept. counts, chosen, strategy, pattern: of a
-    choice; policy: the digest of the one that held; via, fallback: that it fell back, and to which pattern; tier: the needed one, and why.
-    duration_us: how long the thing took that ends at this point. final: the leg has ended with it (the message, where it has no legs).
-    envelope, receipt: None = no room.
+    leg, attempt: the number of the run, from 1; 0 where no run is meant. round: of the message, 1 where nothing is said. hand: of which
+    run it is, or was: the id of its inbox entry. entry: of which entry at a door it tells. came: see there. at_us: when, where Redis has
+    said it. stored: of a receipt that was sent again. candidates: 20 are kept. counts, chosen, strategy, pattern: of a choice; policy: the
+    digest of the one that held; via, fallback: that it fell back, and to which pattern; tier: the needed one, and why. duration_us: how
+    long the thing took that ends at this point. final: the leg has ended with it (the message, where it has no legs). envelope, receipt:
+    None = no room.
     """
 
     leg: int
     attempt: int
+    round: int
+    hand: str
+    entry: str
+    stored: bool
+    came: Came
+    at_us: int
     correlation_id: str
     agent: str
     instance: str
@@ -120,6 +125,8 @@ class HopRecord(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     msg_id: str
     leg: int
     attempt: int  # the number of the run, from 1; 0 before the first
+    round: int = 1
+    hand: str = ""  # which run: the id of its inbox entry
     correlation_id: str = ""
     trace_id: str = ""
     span_id: str = ""
@@ -160,8 +167,12 @@ def record_of(
     node: str,
     worker: str,
     contents: Contents | None,
+    nonce: str = "",
 ) -> HopRecord:
-    """The record of what was told. `contents`: what is kept of envelopes and receipts; without it they are dropped."""
+    """The record of what was told. `contents`: what is kept of envelopes and receipts; without it they are dropped.
+
+    `nonce`: what sets it apart from all others that this process has recorded, for where nothing else does.
+    """
     if point in ABOUT_NONE:  # it lies in no trace
         return HopRecord(
             at_us=at_us,
@@ -177,8 +188,6 @@ def record_of(
         )
     leg, attempt = told.get("leg", 0), told.get("attempt", 0)
     trace = trace_of(msg_id, traceparent)
-    # What ends without a run has no run to lie under.
-    parent = PARENTS.get(point, DEFAULT_PARENT) if attempt or point != "message.delivered" else DEFAULT_PARENT
     envelope, left_out = _content("envelope", told, at_us, contents)
     receipt, receipt_left_out = _content("receipt", told, at_us, contents)
     return HopRecord(
@@ -189,8 +198,10 @@ def record_of(
         attempt=attempt,
         correlation_id=told.get("correlation_id", ""),
         trace_id=trace.trace_id,
-        span_id=_span(msg_id, leg, point, attempt),
-        parent_span_id=trace.span_id if parent is None else _span(msg_id, leg, parent, attempt),
+        round=told.get("round", 1),
+        hand=told.get("hand", ""),
+        span_id=_own_span(point, msg_id, told, f"{worker}|{nonce}"),
+        parent_span_id=_parent_span(point, msg_id, told, trace.span_id),
         sampled=trace.sampled,
         agent=told.get("agent", ""),
         instance=told.get("instance", ""),
@@ -249,5 +260,33 @@ def _candidate(looked: Looked) -> Candidate:
     return Candidate(looked.agent, looked.filter, looked.reason, looked.score)
 
 
-def _span(msg_id: str, leg: int, point: Point, attempt: int) -> str:
-    return span_id_of(msg_id, 0, point, 0) if point in ONCE else span_id_of(msg_id, leg, point, attempt)
+def _own_span(point: Point, msg_id: str, told: Told, nonce: str) -> str:
+    leg, round_ = told.get("leg", 0), told.get("round", 1)
+    agent, hand = told.get("agent", ""), told.get("hand", "")
+    if point == "message.received":
+        return arrival_span(msg_id, round_, told.get("entry", "") if told.get("code") == DUPLICATE else "")
+    if told.get("final") and point not in _SENT:
+        return end_span(msg_id, leg, round_, told.get("code", ""))
+    if hand and point in _SENT:
+        return run_span(msg_id, leg, agent, hand, "route.sent")
+    if hand and point in _RUN:
+        return run_span(msg_id, leg, agent, hand, point)
+    about = f"{agent}|{hand}" if hand else told.get("entry") or nonce
+    return other_span(msg_id, leg, point, round_, told.get("attempt", 0), about)
+
+
+def _parent_span(point: Point, msg_id: str, told: Told, sender: str) -> str:
+    """`sender`: the span in which it was sent; "" = none: then all that follows lies below what came first."""
+    leg, round_ = told.get("leg", 0), told.get("round", 1)
+    agent, hand = told.get("agent", ""), told.get("hand", "")
+    if point == "message.rejected" and told.get("came"):
+        return arrival_span(msg_id, round_, told.get("entry", "") if told["came"] == "copy" else "")
+    if point in _BELOW_SENDER:
+        is_first = point == "message.rejected" or (round_ == 1 and told.get("code") != DUPLICATE)
+        return sender if sender or is_first else arrival_span(msg_id, 1)
+    if hand and point in _RUN:
+        return run_span(msg_id, leg, agent, hand, "route.sent" if point == "agent.received" else "agent.received")
+    # A leg that had ended before this round began answers with what it has: that end lies in the round before.
+    if point == "message.delivered" and not (told.get("stored") and round_ > 1):
+        return end_span(msg_id, leg, round_, told.get("code", ""))
+    return arrival_span(msg_id, round_)

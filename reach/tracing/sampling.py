@@ -11,11 +11,12 @@ from typing import Final, Generic, NamedTuple, TypeVar
 import msgspec
 
 from reach.errors import ConfigError
+from reach.tracing.naming import DUPLICATE
 from reach.tracing.record import HopRecord
 
 T = TypeVar("T")
 
-GOOD_CODES: Final = frozenset({"", "ok", "input_required"})  # a run that asks has not failed
+GOOD_CODES: Final = frozenset({"", "ok", "input_required", DUPLICATE})  # a run that asks has not failed, nor has a copy
 #: not failed, but worth a look
 RETRIED: Final = frozenset({"message.retried", "message.moved", "message.reclaimed", "message.expired", "message.dead"})
 OPENS: Final = frozenset({"message.received", "route.sent", "agent.received"})

@@ -84,11 +84,14 @@ class Tally:
 
     def hop(self, point: str, msg_id: str, traceparent: str | None, told: Mapping[str, Any]) -> None:
         """A record of this point is made, also where there is no room to keep it. `told`: as `reach.tracing.hops.Told`."""
-        for metric, by_code in _COUNTS.get(point, ()):
+        was_behind = told.get("code") == "stage.failed"  # nobody was looked for: it is no failure to route
+        for metric, by_code in () if was_behind else _COUNTS.get(point, ()):
             self.counts[metric, known_code(told.get("code", "")) if by_code else ""] += 1
         if point == "agent.completed":
             self._ended(msg_id, traceparent, told)
-        elif point == "message.delivered":
+        elif (
+            point == "message.delivered" and "duration_us" in told
+        ):  # else nobody knows since when its caller has waited
             self.request.observe(told.get("duration_us", 0) / 1e6, msg_id, traceparent)
 
     def _ended(self, msg_id: str, traceparent: str | None, told: Mapping[str, Any]) -> None:

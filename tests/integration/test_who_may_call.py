@@ -67,7 +67,8 @@ async def test_it_is_recorded_who_was_refused_and_by_which_rule(spine: Spine) ->
     await followed(spine, count=0, closed=True)
     msg_id = await spine.send(by("ann"))
     await spine.receipt(msg_id)
-    _, matched, failed = await spine.points(msg_id, "message.received", "route.matched", "route.failed")
+    points = ("message.received", "route.matched", "route.failed", "message.delivered")
+    _, matched, failed, _ = await spine.points(msg_id, *points)
     assert failed["code"] == "auth.denied"
     assert matched["counts"] == {"matched": 1, "fit": 0, "rules": 1}
     (seen,) = matched["candidates"]

@@ -170,8 +170,8 @@ _PAIRS = (
         "line duplicate, of one that was cancelled",
         Change(
             "sending",
-            "lapse(r, t.l, L, 'done', 'cancelled', 'cancelled before it was routed')",
-            "lapse(r, t.l, L, 'done', 'cancelled', 'cancelled before it was routed')\n      if line(r) then join(r, L) end",
+            "lapse(r, t.l, L, 'done', 'cancelled', 'cancelled before it was routed', true)",
+            "lapse(r, t.l, L, 'done', 'cancelled', 'cancelled before it was routed', true)\n      if line(r) then join(r, L) end",
         ),
         Change(
             "route",

@@ -80,10 +80,12 @@ def test_new_msg_ids_are_canonical_and_sort_by_time() -> None:
 
 
 def test_new_mailbox_id() -> None:
-    assert ids.new_mailbox_id(random=bytes) == "mail." + "00" * 12
-    assert ids.new_mailbox_id("refund-01", random=lambda n: b"\xff" * n) == "refund-01." + "ff" * 12
+    assert ids.new_mailbox_id(random=bytes) == "mail." + "00" * 12 + ".r"
+    assert ids.new_mailbox_id("refund-01", random=lambda n: b"\xff" * n) == "refund-01." + "ff" * 12 + ".r"
     longest = ids.new_mailbox_id("a" * 128)
     assert ids.is_name(longest)
+    assert ids.records_deliveries(longest)
+    assert not ids.records_deliveries("box.1")
     assert ids.new_mailbox_id() != ids.new_mailbox_id()
 
 

@@ -17,6 +17,7 @@
 -- INCLUDE sharing
 -- INCLUDE standing
 -- INCLUDE staging
+-- INCLUDE untold
 -- INCLUDE closing
 -- INCLUDE releasing
 -- INCLUDE giving_back

@@ -13,6 +13,7 @@
 -- INCLUDE health
 -- INCLUDE standing
 -- INCLUDE staging
+-- INCLUDE untold
 -- INCLUDE closing
 -- INCLUDE giving_back
 local left, budget = 0, 500

@@ -13,6 +13,7 @@
 -- INCLUDE sharing
 -- INCLUDE standing
 -- INCLUDE staging
+-- INCLUDE untold
 -- INCLUDE closing
 -- INCLUDE health
 -- INCLUDE circuits
@@ -30,7 +31,6 @@ local function answered(r, l, L)
 end
 -- INCLUDE ticking
 -- INCLUDE visiting
-
 local function process(m, caller)
   local r = load(m)
   if not r or r.head.tomb or r.head.op <= 0 then redis.pcall('ZREM', due, m) return 0 end

@@ -10,6 +10,7 @@
 -- INCLUDE healing
 -- INCLUDE record
 -- INCLUDE staging
+-- INCLUDE untold
 -- INCLUDE closing
 -- INCLUDE giving_back
 local r = load(ARGV[1])

@@ -20,6 +20,7 @@
 -- INCLUDE sharing
 -- INCLUDE standing
 -- INCLUDE staging
+-- INCLUDE untold
 -- INCLUDE closing
 -- INCLUDE fencing
 -- INCLUDE health

@@ -13,6 +13,7 @@
 -- INCLUDE waking
 -- INCLUDE sharing
 -- INCLUDE standing
+-- INCLUDE untold
 -- INCLUDE closing
 local r = load(ARGV[1])
 local l = number(ARGV[2])

@@ -12,6 +12,7 @@
 -- ARGV core* json an object of output, error_message, schema, processing_host, confidence, partial, cost, via, retry_after_ms and, as in the arguments, status, code: what is left out is filled in (null, partial false), none twice, none that the script writes (details, leg, attempts, ...); else the error REACH_RECEIPT
 -- ARGV details* json an object; '{}' = nothing
 -- ARGV wait* integer ms: the return burns no attempt and waits so long; -1 = an ordinary result
+-- ARGV records 0|1 1 = whoever settles writes the hop records of the run; 0, or left out: a router is asked to
 -- RETURNS a verdict per result: done, stale, unknown (no record)
 -- REPEAT done for the one that closed or returned it with this hand, else stale
 -- INCLUDE start
@@ -22,6 +23,7 @@
 -- INCLUDE sharing
 -- INCLUDE standing
 -- INCLUDE staging
+-- INCLUDE untold
 -- INCLUDE closing
 -- INCLUDE fencing
 -- INCLUDE health
@@ -30,7 +32,7 @@
 -- INCLUDE filling
 -- INCLUDE answering
 -- INCLUDE concluding
-local agent = ARGV[1]
+local agent, records = ARGV[1], ARGV[3 + (number(ARGV[2]) or 0) * 9] == '1'
 
 local function settle(m, l, h, instance, status, code, core, details, wait)
   local answer = answered(status, code, core, details)
@@ -52,7 +54,9 @@ local function settle(m, l, h, instance, status, code, core, details, wait)
     save(r)
     return 'stale'
   end
+  local attempt, began, by, instance = (L.n or 0) + 1, L.tk or now, L.a, L.i
   conclude(r, l, L, answer, wait)
+  if not records then untold(r, l, L, answer.code, attempt, began, by, instance) end
   save(r)
   judged(agent, name_of(m, l, h), answer, wait, hung, before)
   return 'done'

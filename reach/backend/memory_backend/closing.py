@@ -4,6 +4,8 @@ import json
 import re
 from collections.abc import Iterable
 
+import msgspec
+
 from reach.backend.memory_backend.lining import leave
 from reach.backend.memory_backend.partition import Partition
 from reach.backend.memory_backend.sharing import count_out, unshare
@@ -84,6 +86,30 @@ def measure(part: Partition, record: MessageRecord, number: int) -> None:
         record.change(number, queue_ms=max(waited_ms, 0))
 
 
+def untold(
+    part: Partition, msg_id: str, record: MessageRecord, number: int, run: Leg, code: str, began_ms: int | None = None
+) -> None:
+    """Have a router record what nobody does who was there: an end, or (`began_ms`) a run that ends with it. `run`: the leg as it ran."""
+    leg = record.legs[number]
+    ended = bool(leg.finished_at_ms)
+    is_run = began_ms is not None or not (leg.by_agent or leg.hand.startswith("0"))  # a hand of nobody begins with 0
+    attempt = run.attempt + is_run
+    began = f',"began":{began_ms * 1000}' if began_ms is not None else ""
+    told = (
+        f'{{"at":{part.now_ms * 1000}{began},"round":{record.head.round},"attempt":{attempt},"agent":{quoted(run.agent)},'
+        f'"instance":{quoted(run.instance)},"code":{quoted(code)},"status":{quoted(leg.status)},'
+        f'"ended":{"true" if ended else "false"}}}'
+    )
+    part.append_untold(msg_id, number, leg.hand, told)
+
+
+def untold_end(part: Partition, msg_id: str, record: MessageRecord, number: int) -> None:
+    """Have a router record the end of a leg, with whose answer it ended."""
+    leg = record.legs[number]
+    by = msgspec.structs.replace(leg, agent=leg.by_agent, instance=leg.by_instance) if leg.by_agent else leg
+    untold(part, msg_id, record, number, by, leg.code)
+
+
 def close_leg(
     part: Partition,
     msg_id: str,
@@ -131,6 +157,8 @@ def close_leg(
     for mailbox in record.head.mailboxes:
         part.post(mailbox, b"r", receipt)
     end_behind(part, msg_id, record, stepped(part, msg_id, record, number))
+    if record.legs[number].code == "stage.failed":
+        untold_end(part, msg_id, record, number)
 
 
 def end_behind(part: Partition, msg_id: str, record: MessageRecord, legs: Iterable[Behind]) -> None:
@@ -142,9 +170,20 @@ def end_behind(part: Partition, msg_id: str, record: MessageRecord, legs: Iterab
 
 
 def lapse_leg(
-    part: Partition, msg_id: str, record: MessageRecord, number: int, state: LegState, code: str, message: str
+    part: Partition,
+    msg_id: str,
+    record: MessageRecord,
+    number: int,
+    state: LegState,
+    code: str,
+    message: str,
+    *,
+    told: bool = False,
 ) -> None:
-    """End a leg by the step's own judgement; details say where it was, and what was last heard of it. A run that it cuts off counts."""
+    """End a leg by the step's own judgement; details say where it was, and what was last heard of it. A run that it cuts off counts.
+
+    `told`: whoever has called the step is told of it, and records it.
+    """
     leg = record.legs[number]
     details = f'{{"state":"{leg.state}"}}'
     if leg.core:
@@ -154,6 +193,8 @@ def lapse_leg(
     answer = Answer("failed" if status == "failed" else "retryable", code, own_answer(status, code, message), details)
     ran = leg.state in {LegState.RUNNING, LegState.PARKED} or (leg.state is LegState.QUEUED and leg.taken_at_ms > 0)
     close_leg(part, msg_id, record, number, state, answer, ran=ran)
+    if not told:
+        untold_end(part, msg_id, record, number)
 
 
 def give_back(

@@ -25,7 +25,7 @@ LAST_REARM_MS = 15_000
 def due(part: Partition, msg_id: str) -> DueReport:
     """At most 100 messages; with a msg_id only that one's total and ttl: no tick, no lease."""
     if msg_id:
-        round_ = _Round(part, grace_until_ms=0)
+        round_ = _Round(part, grace_until_ms=0, of_caller=True)
         deadline_at_ms = round_.look(msg_id, callers=True)
         return DueReport(
             tuple(round_.events), more=False, next_at_ms=0, now_ms=part.now_ms, deadline_at_ms=deadline_at_ms
@@ -54,6 +54,7 @@ class _Round:
 
     part: Partition
     grace_until_ms: int
+    of_caller: bool = False  # who hears of nothing but his own deadline
     events: list[DueEvent] = field(default_factory=list)
     seen: int = 0  # legs that were looked at
 
@@ -149,7 +150,8 @@ class _Round:
             code, message = "ttl.expired", "the ttl was over before the first hand-over"
         else:
             return False
-        lapse_leg(part, msg_id, record, number, LegState.EXPIRED, code, message)
+        told = not self.of_caller
+        lapse_leg(part, msg_id, record, number, LegState.EXPIRED, code, message, told=told)
         if not self._answered(msg_id, record, number):
             self._note(msg_id, record, number, "expired", code)
         return True

@@ -36,7 +36,9 @@ def held_back(
             return ""
         if not join(part, msg_id, record):
             message = f"its order_key has {MAX_LINE} messages waiting"
-            lapse_leg(part, msg_id, record, number, LegState.DONE, "overloaded", message)
+            lapse_leg(
+                part, msg_id, record, number, LegState.DONE, "overloaded", message, told=leg.state is LegState.NEW
+            )
             return "overloaded"
     if first(part, record) == msg_id:
         if leg.state is LegState.HELD:  # from now on somebody is looked for

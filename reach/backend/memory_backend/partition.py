@@ -187,6 +187,11 @@ class Partition:
             self.keys.again(self.number), {b"m": msg_id.encode(), b"l": str(number).encode(), b"h": hand.encode()}
         )
 
+    def append_untold(self, msg_id: str, number: int, hand: str, told: str) -> None:
+        """Tell the routers what nobody records who was there."""
+        fields = {b"m": msg_id.encode(), b"l": str(number).encode(), b"h": hand.encode(), b"t": told.encode()}
+        self._append(self.keys.receipts(self.number), fields)
+
     def post(self, mailbox: str, field: bytes, data: bytes) -> None:
         """Write into a mailbox if it is there. One that is gone or of the wrong type stops nothing: the ledger has the receipt."""
         try:

@@ -41,7 +41,9 @@ def _end_all(part: Partition, decision: Send, message: str) -> bytes:
         for number in range(record.head.legs):
             leg = record.legs.setdefault(number, Leg(LegState.NEW))
             if not leg.finished_at_ms:
-                lapse_leg(part, decision.msg_id, record, number, LegState.DONE, "backend.unavailable", message)
+                lapse_leg(
+                    part, decision.msg_id, record, number, LegState.DONE, "backend.unavailable", message, told=True
+                )
                 first = first or receipt_text(record.head, number, record.legs[number], part.now_ms, stored=False)
         part.save(decision.msg_id, record)
     if not first:
@@ -58,7 +60,7 @@ def _end_half_way(part: Partition, decision: Again, message: str) -> None:
     record = part.load(msg_id)
     if record is not None and number in record.legs and not record.legs[number].finished_at_ms:
         letter[b"e"] = part.envelope_of(msg_id, record, number) or b""
-        lapse_leg(part, msg_id, record, number, LegState.EXPIRED, "backend.unavailable", message)
+        lapse_leg(part, msg_id, record, number, LegState.EXPIRED, "backend.unavailable", message, told=True)
         part.save(msg_id, record)
         if record.legs[number].by_agent:  # a success is no dead letter
             return

@@ -183,7 +183,7 @@ def _cancel(part: Partition, msg_id: str, record: MessageRecord, number: int, pl
     if plan is not None and plan.act == "observe":
         observe(part, msg_id, record, number, plan, None)
     else:
-        lapse_leg(part, msg_id, record, number, LegState.DONE, "cancelled", "cancelled before it was routed")
+        lapse_leg(part, msg_id, record, number, LegState.DONE, "cancelled", "cancelled before it was routed", told=True)
 
 
 def _open(part: Partition, decision: Send, record: MessageRecord, number: int, plan: Plan | None) -> Placed:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from reach import ids
 from reach.backend.memory_backend.answering import answered, led_by, weighed
-from reach.backend.memory_backend.closing import close_leg, give_back, lapse_leg
+from reach.backend.memory_backend.closing import close_leg, give_back, lapse_leg, untold
 from reach.backend.memory_backend.fencing import catch_up, discard_own
 from reach.backend.memory_backend.health import at_fault, failed_there, judged, lost_run
 from reach.backend.memory_backend.partition import Partition
@@ -15,10 +15,11 @@ from reach.envelope.ledger import Best, LegState, ends_at_ms
 
 def settle(part: Partition, agent: str, settlements: Sequence[Settlement]) -> list[SettleVerdict]:
     """Write results and receipts, one verdict for each."""
-    return [_settle(part, agent, settlement) for settlement in settlements]
+    records = all(each.records for each in settlements)
+    return [_settle(part, agent, settlement, records=records) for settlement in settlements]
 
 
-def _settle(part: Partition, agent: str, settlement: Settlement) -> SettleVerdict:
+def _settle(part: Partition, agent: str, settlement: Settlement, *, records: bool) -> SettleVerdict:
     msg_id, number, answer = settlement.msg_id, settlement.leg, answered(settlement.answer)
     record = part.load(msg_id)
     leg = record.legs.get(number) if record is not None else None
@@ -59,6 +60,8 @@ def _settle(part: Partition, agent: str, settlement: Settlement) -> SettleVerdic
     else:
         record.change(number, settled=True)
         close_leg(part, msg_id, record, number, LegState.DONE, answer, ran=True, sure=sure)
+    if not records:
+        untold(part, msg_id, record, number, leg, answer.code, leg.taken_at_ms or part.now_ms)
     part.save(msg_id, record)
     run = probe_of(msg_id, number, settlement.hand)
     judged(part, agent, run, answer, settlement.wait_ms, hung=hung, before=before)

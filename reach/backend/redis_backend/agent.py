@@ -85,11 +85,14 @@ class AgentSide(Side):
         for start in range(0, len(settlements), MAX_SETTLED):
             batch = settlements[start : start + MAX_SETTLED]
             argv: list[str | int] = []
+            records = int(all(each.records for each in batch))
             for each in batch:
                 answer = each.answer
                 argv += [each.msg_id, each.leg, each.hand, each.instance]
                 argv += [answer.status, answer.code, answer.core, answer.details, each.wait_ms]
-            reply = await self._link.run(script("settle"), self._keys.due(partition), agent_id, len(batch), *argv)
+            reply = await self._link.run(
+                script("settle"), self._keys.due(partition), agent_id, len(batch), *argv, records
+            )
             verdicts += [verdict.decode() for verdict in reply]
         return verdicts
 

@@ -172,6 +172,16 @@ async def cancels(bus: TestReach, msg_id: str) -> list[tuple[int, str]]:
     ]
 
 
+async def until_cancelled(bus: TestReach, msg_id: str, count: int) -> None:
+    """A router has recorded it of so many legs."""
+
+    async def there() -> bool:
+        await bus.settle()
+        return len(await cancels(bus, msg_id)) == count
+
+    await wait_until(there, what="the records of a cancel")
+
+
 async def test_a_cancel_leaves_a_record_of_each_leg_whoever_had_it() -> None:
     agents = [shop("shop-1"), shop("shop-2")]
     async with TestReach(*agents) as bus:
@@ -182,9 +192,11 @@ async def test_a_cancel_leaves_a_record_of_each_leg_whoever_had_it() -> None:
         for handle in (running, waiting, wide):
             assert await handle.cancel()
             assert not await handle.cancel()
+        for handle, count in ((running, 1), (waiting, 1), (wide, 2)):
+            await until_cancelled(bus, handle.msg_id, count)
         assert [leg for leg, _ in await cancels(bus, running.msg_id)] == [0]
         assert [leg for leg, _ in await cancels(bus, waiting.msg_id)] == [0]
-        assert await cancels(bus, wide.msg_id) == [(0, "shop-1"), (1, "shop-2")]
+        assert sorted(await cancels(bus, wide.msg_id)) == [(0, "shop-1"), (1, "shop-2")]
 
 
 async def test_a_cancel_that_overtakes_its_message_is_kept() -> None:

@@ -5,6 +5,7 @@ import contextvars
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import pytest
 from opentelemetry import baggage, context, propagate, trace
 from opentelemetry.propagators.composite import CompositePropagator
@@ -16,8 +17,7 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext, SpanKind, StatusC
 
 from reach import Agent, Context
 from reach.errors import EnvelopeError
-from reach.testing import TestReach
-from reach.tracing.propagation import span_id_of
+from reach.testing import TestReach, wait_until
 
 CALLER = SpanContext(0xAF7, 0xB7, True, TraceFlags(1), TraceState([("vendor", "x")]))
 
@@ -62,12 +62,22 @@ def in_caller() -> Any:
 @pytest.mark.parametrize("capability", ["look", "look.thread"])
 async def test_a_handler_is_in_the_span_that_its_record_will_have(capability: str) -> None:
     seen: list[Any] = []
-    async with TestReach(*looking(seen)) as bus:
+    agents = looking(seen)
+    async with TestReach(*agents) as bus:
         with in_caller():
             await bus.ask(f"capability:{capability}")
-    ctx, current, _ = seen[0]
+        await bus.advance(1)
+
+        def batches() -> list[bytes]:
+            stream = bus.store.stream("reach:{dev.0}:events")
+            return [fields[b"b"] for _, fields in stream.all()] if stream is not None else []
+
+        await wait_until(lambda: any(b"agent.received" in batch for batch in batches()))
+        records = [one for batch in batches() for one in msgspec.json.decode(batch)]
+        (taken,) = [one["span_id"] for one in records if one["point"] == "agent.received"]
+    _, current, _ = seen[0]
     assert (current.trace_id, current.is_remote, current.trace_flags) == (0xAF7, True, 1)
-    assert f"{current.span_id:016x}" == span_id_of(ctx.msg_id, 0, "agent.received", 1)
+    assert f"{current.span_id:016x}" == taken
     assert current.trace_state.to_header() == "vendor=x"
     assert not trace.get_current_span().get_span_context().is_valid
 

@@ -10,7 +10,8 @@ from reach.errors import BackendFull, BackendUnavailable
 from reach.tracing import record as record_module
 from reach.tracing.contents import Contents, EnvelopeContent
 from reach.tracing.hops import BATCH_RECORDS, HopRecorder
-from reach.tracing.propagation import TraceContext, span_id_of, trace_of
+from reach.tracing.naming import arrival_span, run_span
+from reach.tracing.propagation import TraceContext, trace_of
 from reach.tracing.record import Candidate
 from reach.tracing.time_base import TimeBase
 
@@ -45,13 +46,13 @@ async def test_a_record_carries_the_trace_and_its_parents_are_known_without_talk
     hops = make(events)
     traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00"
     hops.add(0, "message.received", MSG, correlation_id="c", traceparent=traceparent, pattern="capability:x")
-    hops.add(0, "route.sent", MSG, leg=2, attempt=1, traceparent=traceparent, agent="a")
-    hops.add(0, "agent.received", MSG, leg=2, attempt=1, traceparent=traceparent, agent="a")
+    hops.add(0, "route.sent", MSG, leg=2, attempt=1, traceparent=traceparent, agent="a", hand="7-0")
+    hops.add(0, "agent.received", MSG, leg=2, attempt=1, traceparent=traceparent, agent="a", hand="7-0")
     await hops.run_once()
     received, sent, taken = events.records
     assert received["parent_span_id"] == "b7ad6b7169203331"
-    assert sent["parent_span_id"] == received["span_id"] == span_id_of(MSG, 0, "message.received", 0)
-    assert taken["parent_span_id"] == sent["span_id"] == span_id_of(MSG, 2, "route.sent", 1)
+    assert sent["parent_span_id"] == received["span_id"] == arrival_span(MSG, 1)
+    assert taken["parent_span_id"] == sent["span_id"] == run_span(MSG, 2, "a", "7-0", "route.sent")
     assert {record["trace_id"] for record in events.records} == {"0af7651916cd43dd8448eb211c80319c"}
     assert received["sampled"] is False
     assert (received["node"], received["worker"], received["leg"], received["attempt"]) == ("n1", "w1", 0, 0)

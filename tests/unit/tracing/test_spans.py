@@ -38,7 +38,14 @@ async def recorded(traceparent: str | None, *points: Point, **fields: Any) -> li
         write, TimeBase(fallback_us=lambda: 9_000_000, monotonic_us=lambda: 0), node="n", worker="w1", flush_ms=0
     )
     for point in points:
-        hops.add(0, point, MSG, attempt=1, traceparent=traceparent, agent="refund-1", correlation_id="c", **fields)
+        told = {
+            "agent": "refund-1",
+            "hand": "7-0",
+            "final": point == "agent.completed",
+            "correlation_id": "c",
+            **fields,
+        }
+        hops.add(0, point, MSG, attempt=1, traceparent=traceparent, **told)
     await hops.flush()
     return written
 

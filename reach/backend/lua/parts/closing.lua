@@ -1,7 +1,5 @@
--- Ends a leg, or gives it back for a new decision. Shared by route, take, settle, due, cancel and close_inbox. Needs healing, record, waking, lining, sharing, standing, staging.
+-- Ends a leg, or gives it back for a new decision. Shared by route, take, settle, due, cancel and close_inbox. Needs healing, record, waking, lining, sharing, standing, staging, untold.
 local function inbox(r, agent) return P .. 'inbox:' .. agent .. ':' .. r.head.la end
-
-local function quoted(s) return s and s ~= '' and cjson.encode(s) or 'null' end
 
 -- The answer for an end that no handler decided. `message` and the names in it are plain text.
 local function made(status, code, message, details)
@@ -68,13 +66,15 @@ local function close(r, l, L, state, answer, run)
   local receipt = text(r, l, L, false)
   for _, box in ipairs(H.rt or {}) do post(box, 'r', receipt) end
   for _, b in ipairs(stepped(r, l, L)) do close(r, b[1], leg(r, b[1]), 'done', made('failed', 'stage.failed', BEHIND, b[2])) end
+  if L.cd == 'stage.failed' then untold_end(r, l, L) end
 end
 
--- An end that a script decides by itself; details say where the message was and what was last heard of it. A run that it cuts off counts.
-local function lapse(r, l, L, state, code, message)
+-- An end that a script decides by itself; details say where it was, and what was last heard. A run that it cuts off counts. told: by its caller.
+local function lapse(r, l, L, state, code, message, told)
   local d = '{"state":"' .. L.st .. '"' .. (L.rc and ',"last_code":' .. quoted(L.cd) or '') .. '}'
   L.se = nil
   close(r, l, L, state, made(code == 'cancelled' and 'failed' or 'retryable', code, message, d), L.st == 'running' or L.st == 'parked' or (L.st == 'queued' and L.tk))
+  if not told then untold_end(r, l, L) end
 end
 
 local function again(r, l, L) surely(P .. 'again', '*', 'm', r.m, 'l', l, 'h', L.h or '0') end

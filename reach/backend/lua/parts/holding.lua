@@ -23,7 +23,7 @@ local function held_back(r, l, L, p, e)
   if not L.jn then
     if p.act == 'delay' and (r.head.nb or 0) > now then return nil end
     if not join(r, L) then
-      lapse(r, l, L, 'done', 'overloaded', 'its order_key has ' .. MAX_LINE .. ' messages waiting')
+      lapse(r, l, L, 'done', 'overloaded', 'its order_key has ' .. MAX_LINE .. ' messages waiting', L.st == 'new')
       return 'overloaded'
     end
   end

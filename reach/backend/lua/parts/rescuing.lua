@@ -13,7 +13,7 @@ local function end_all(r, why)
     local L = r.legs[l] or {st = 'new'}
     r.legs[l] = L
     if not L.fi then
-      lapse(r, l, L, 'done', 'backend.unavailable', why)
+      lapse(r, l, L, 'done', 'backend.unavailable', why, true)
       first = first or l
     end
   end
@@ -41,7 +41,7 @@ local function rescue(d, e, why)
     local L = r and not r.head.tomb and leg(r, d.l)
     e = r and L and bytes(r, L) or d.bytes
     if L and not L.fi then
-      lapse(r, d.l, L, 'expired', 'backend.unavailable', 'it could not be routed: ' .. string.sub(why, 1, 300))
+      lapse(r, d.l, L, 'expired', 'backend.unavailable', 'it could not be routed: ' .. string.sub(why, 1, 300), true)
       save(r)
       if L.ba then return end -- a success is no dead letter
       receipt, h = text(r, d.l, L, false), history(L)

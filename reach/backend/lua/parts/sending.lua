@@ -51,7 +51,7 @@ local function send(d, e)
     elseif cancelled and t.p and t.p.act == 'observe' then
       observe(r, t.l, L, t.p)
     elseif cancelled then
-      lapse(r, t.l, L, 'done', 'cancelled', 'cancelled before it was routed')
+      lapse(r, t.l, L, 'done', 'cancelled', 'cancelled before it was routed', true)
     elseif t.p then
       local id, known = place(r, t.l, L, r.all and is_free(r, (stage_of(r, t.l))) and adjusted(r, t.p) or t.p, e)
       out[#out + 1], out[2] = id, known or out[2]

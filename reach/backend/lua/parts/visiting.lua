@@ -8,7 +8,7 @@ local function holder_of(r, L)
 end
 
 local function expire(r, l, L, code, message)
-  lapse(r, l, L, 'expired', code, message)
+  lapse(r, l, L, 'expired', code, message, ARGV[1] == '') -- a caller hears only when it is due
   if not answered(r, l, L) then note(r, l, L, 'expired', code) end
   return true
 end
