@@ -89,9 +89,10 @@ class Process:
         self.frozen = self.froze = True
         self._thaw = asyncio.Event()
         self._late: list[Callable[[], None]] = []
-        self.time.call_later(FROZEN_MS, self._go_on)
+        self.time.call_later(FROZEN_MS, self.thaw)
 
-    def _go_on(self) -> None:
+    def thaw(self) -> None:
+        """Go on, as if nothing had been."""
         self.frozen = False
         self._thaw.set()
         for call in self._late:
