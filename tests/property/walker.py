@@ -261,10 +261,12 @@ class Walker:
         return results
 
     async def settle_for_plain(self, worker: str) -> None:
-        """Settle what agents without scripts have answered, and finish the entries."""
+        """Settle what agents without scripts have answered, and finish the entries; what a script has told to be recorded needs no more."""
         await self.look(worker)
         entries = [entry for entry in self.read[worker] if entry.kind == "receipts"]
         for entry in entries:
+            if b"t" in entry.fields:
+                continue
             fields = {name.decode(): value.decode() for name, value in entry.fields.items()}
             one = Settlement(fields["m"], int(fields["l"]), fields["h"], ANSWERS["bare"])
             await self.backend.settle(0, fields["a"], [one])
