@@ -66,7 +66,9 @@ class Derived:
             told["duration_us"] = left.duration_ms * 1000
         if not ended:
             told["receipt"] = made(answer, told, reference.msg_id)
-        self._run(partition, reference, told, traceparent, mark, after if ended else None)
+        # The ledger's duration ends with the step, which may have come long after the mark: else the run would begin before it was sent.
+        began = min(mark, self._hops.base.mark() - told.get("duration_us", 0))
+        self._run(partition, reference, told, traceparent, (began, mark), after if ended else None)
 
     def untold(self, partition: int, reference: Reference, said: Untold, record: Record | None) -> None:
         """A script has ended a leg, or has had an answer, of which nobody else tells. `record`: as it is now."""
@@ -79,7 +81,7 @@ class Derived:
         if said.began:
             told["duration_us"] = max(said.at - said.began, 0)
             told["final"] = said.ended
-            self._run(partition, reference, told, traceparent, mark, record if is_it and said.ended else None)
+            self._run(partition, reference, told, traceparent, (mark, mark), record if is_it and said.ended else None)
             return
         point = _point_of(said)
         told["final"] = True
@@ -95,12 +97,12 @@ class Derived:
         reference: Reference,
         told: Told,
         traceparent: str | None,
-        mark: int,
+        marks: tuple[int, int],
         ended: Record | None,
     ) -> None:
-        """What its agent would have recorded. `ended`: with this run the leg has."""
+        """What its agent would have recorded. `marks`: its begin and end, unless `told` has one. `ended`: with this run the leg has."""
         told["hand"] = reference.hand
-        began, msg_id = mark - told.get("duration_us", 0), reference.msg_id
+        (began, mark), msg_id = marks, reference.msg_id
         running: Told = {**told, "final": False}
         running.pop("receipt", None)
         taken: Told = {**running, "code": "", "duration_us": 0}
