@@ -238,9 +238,15 @@ def _message(
         began_at_us=_at(own[0]),
         ended_at_us=_at(own[-1]),
         runs=runs,
-        marks=tuple(_mark(one) for one in own if one is not first and text_of(one, "point") not in _SENT | _RUN),
+        marks=tuple(_mark(one) for one in own if not _is_told(one, first)),
         children=tuple(children),
     )
+
+
+def _is_told(record: Record, first: Record) -> bool:
+    """Whether the message or its runs say it already: of what came to the door only its first coming, not a copy."""
+    point = text_of(record, "point")
+    return point in _SENT | _RUN or (record is first and point == "message.received")
 
 
 def _runs(own: Sequence[Record]) -> tuple[Run, ...]:
