@@ -17,6 +17,7 @@
 -- INCLUDE sharing
 -- INCLUDE standing
 -- INCLUDE staging
+-- INCLUDE wording
 -- INCLUDE untold
 -- INCLUDE closing
 -- INCLUDE releasing

@@ -15,6 +15,7 @@
 -- INCLUDE sharing
 -- INCLUDE standing
 -- INCLUDE staging
+-- INCLUDE wording
 -- INCLUDE untold
 -- INCLUDE closing
 local m, sender, round, tomb_ms = ARGV[1], ARGV[2], number(ARGV[3]) or 1, math.max(number(ARGV[4]) or 0, 60000)

@@ -13,6 +13,7 @@
 -- INCLUDE health
 -- INCLUDE standing
 -- INCLUDE staging
+-- INCLUDE wording
 -- INCLUDE untold
 -- INCLUDE closing
 -- INCLUDE giving_back

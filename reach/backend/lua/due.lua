@@ -13,6 +13,7 @@
 -- INCLUDE sharing
 -- INCLUDE standing
 -- INCLUDE staging
+-- INCLUDE wording
 -- INCLUDE untold
 -- INCLUDE closing
 -- INCLUDE health

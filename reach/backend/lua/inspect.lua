@@ -10,7 +10,7 @@
 -- INCLUDE healing
 -- INCLUDE record
 -- INCLUDE staging
--- INCLUDE untold
+-- INCLUDE wording
 -- INCLUDE closing
 -- INCLUDE giving_back
 local r = load(ARGV[1])

@@ -13,7 +13,7 @@
 -- INCLUDE waking
 -- INCLUDE sharing
 -- INCLUDE standing
--- INCLUDE untold
+-- INCLUDE wording
 -- INCLUDE closing
 local r = load(ARGV[1])
 local l = number(ARGV[2])

@@ -17,6 +17,7 @@ local n, max_dead = number(ARGV[1]), number(ARGV[2])
 -- INCLUDE sharing
 -- INCLUDE standing
 -- INCLUDE staging
+-- INCLUDE wording
 -- INCLUDE untold
 -- INCLUDE closing
 -- INCLUDE health

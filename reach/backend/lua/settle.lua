@@ -23,6 +23,7 @@
 -- INCLUDE sharing
 -- INCLUDE standing
 -- INCLUDE staging
+-- INCLUDE wording
 -- INCLUDE untold
 -- INCLUDE closing
 -- INCLUDE fencing

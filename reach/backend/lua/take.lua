@@ -18,6 +18,7 @@
 -- INCLUDE sharing
 -- INCLUDE standing
 -- INCLUDE staging
+-- INCLUDE wording
 -- INCLUDE untold
 -- INCLUDE closing
 -- INCLUDE health
@@ -30,7 +31,6 @@ for i = 7, #ARGV do held[ARGV[i]] = true end
 for i, name in ipairs({'high', 'normal', 'low'}) do lanes[i] = {name = name, key = P .. 'inbox:' .. agent .. ':' .. name, out = only ~= '' and only ~= name} end
 local out, size_bytes, looks, expired, gone, more = {}, 0, 0, 0, 0, 0
 -- INCLUDE offering
-local function room() return #out < free and size_bytes < MAX_TAKEN_BYTES and looks < MAX_LOOKS end
 
 local function resume(lane)
   local from = '-'

@@ -1,4 +1,4 @@
--- The answer of an agent as it is kept: status, code, core, details. Needs filling.
+-- The answer of an agent as it is kept: status, code, core, details. Needs wording, filling.
 
 -- As we write it ourselves: costs nothing more.
 local function canonical(status, code, core)

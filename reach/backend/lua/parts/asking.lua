@@ -1,4 +1,4 @@
--- What a parked leg asks. Needs closing.
+-- What a parked leg asks. Needs wording, closing.
 
 -- The notice that tells a caller what is asked. Whoever answers names the hand.
 local function question(r, l, L)

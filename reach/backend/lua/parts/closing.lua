@@ -1,25 +1,8 @@
--- Ends a leg, or gives it back for a new decision. Shared by route, take, settle, due, cancel and close_inbox. Needs healing, record, waking, lining, sharing, standing, staging, untold.
+-- Ends a leg, or gives it back for a new decision. Shared by route, take, settle, due, cancel and close_inbox. Needs healing, record, waking, lining, sharing, standing, staging, wording, untold.
 local function inbox(r, agent) return P .. 'inbox:' .. agent .. ':' .. r.head.la end
-
--- The answer for an end that no handler decided. `message` and the names in it are plain text.
-local function made(status, code, message, details)
-  local core = '{"status":"' .. status .. '","code":"' .. code .. '","output":null,"error_message":' .. cjson.encode(message) ..
-    ',"schema":null,"processing_host":null,"confidence":null,"partial":false,"cost":null,"via":null,"retry_after_ms":null}'
-  return {status = status, code = code, core = core, details = details or '{}'}
-end
 
 -- What was last heard of the leg. Status and code beside the core, since a core is never read here.
 local function remember(L, answer) marked(L, answer) L.ss, L.cd, L.rc, L.dt = answer.status, answer.code, answer.core, answer.details end
-
-local function inner(object) return string.match(object, '^%s*{(.*)}%s*$') end
-
-local function text(r, l, L, stored)
-  local n = L.as or 0
-  return '{' .. r.head.j .. ',"leg":' .. l .. ',"round":' .. (r.head.ro or 1) .. ',"target_agent":' .. quoted(L.ba or L.a) ..
-    ',"target_instance":' .. quoted(L.ba and L.bi or L.i) .. ',"attempts":' .. n .. ',"retry_count":' .. math.max(n - 1, 0) .. ',"duration_ms":' ..
-    (L.du or 0) .. ',"queue_ms":' .. (L.qm or 0) .. ',"finished_at":' .. (L.fi or now) .. ',"stored":' .. tostring(stored) .. ',' ..
-    inner(L.rc) .. ',"details":' .. (L.dt or '{}') .. '}'
-end
 
 -- By pcall: a mailbox that is gone or of the wrong type does not stop the work, the receipt is in the ledger.
 local function post(box, field, data)
@@ -37,11 +20,6 @@ end
 local function measure(r, L)
   if L.tk then L.du = math.max(now - L.tk, 0) end
   L.qm = L.qm or math.max((L.tk or now) - r.head.at, 0)
-end
-
-local function with(details, member)
-  local members = inner(details or '{}')
-  return '{' .. (string.find(members, '%S') and members .. ',' or '') .. member .. '}'
 end
 
 -- state: done | cancelled | expired; run: there was a run that is not counted yet.

@@ -1,4 +1,4 @@
--- Gives a leg back for a new decision: the bytes move from the inbox entry to env, an `again` asks a router. Needs record, closing.
+-- Gives a leg back for a new decision: the bytes move from the inbox entry to env, an `again` asks a router. Needs record, wording, closing.
 local function bytes(r, L)
   local e = redis.pcall('GET', P .. 'env:' .. r.m)
   if type(e) == 'string' then return e, true end

@@ -1,5 +1,7 @@
--- Offers an inbox entry to an instance: it runs, or the entry goes. Needs healing, record, sharing, closing; `agent`, `instance`, `out`,
--- `size_bytes`, `looks`, `expired` from take.
+-- Offers an inbox entry to an instance: it runs, or the entry goes. Needs healing, record, sharing, closing; `agent`, `instance`, `free`, `out`,
+-- `size_bytes`, `looks`, `expired` and the bounds from take.
+local function room() return #out < free and size_bytes < MAX_TAKEN_BYTES and looks < MAX_LOOKS end
+
 local function discard(lane, id)
   redis.pcall('XACK', lane.key, 'agent', id)
   redis.pcall('XDEL', lane.key, id)

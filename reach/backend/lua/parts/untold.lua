@@ -1,6 +1,4 @@
--- What nobody records who was there is told to the routers, at a door of theirs, and recorded by one. Needs healing, record.
-local function quoted(s) return s and s ~= '' and cjson.encode(s) or 'null' end
-
+-- What nobody records who was there is told to the routers, at a door of theirs, and recorded by one. Needs healing, record, wording.
 -- Of an end, or (began: since when) of a run that has an answer with it.
 local function untold(r, l, L, code, attempt, began, by, instance)
   surely(P .. 'receipts', '*', 'm', r.m, 'l', l, 'h', L.h or '0', 't', '{"at":' .. string.format('%.0f', clock[1] * 1000000 + clock[2]) ..
