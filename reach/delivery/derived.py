@@ -1,18 +1,25 @@
 """Hop records of what others have done who record nothing: agents and callers without the SDK, and ends that no one was told of."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
 from reach.backend.steps import Answer, Record
+from reach.delivery.answers import MAX_CODE_CHARS
 from reach.delivery.counting import RouteCounting
 from reach.delivery.judge import Reference
 from reach.delivery.telling import made, put_receipt, tell_delivered, told_of
+from reach.envelope.rules import MAX_ROUND
 from reach.errors import RecordError
+from reach.ids import NAME_MAX
 from reach.tracing.hops import HopRecorder
 from reach.tracing.record import Point, Told
 
 _EXPIRED = frozenset({"timeout.total", "ttl.expired"})
+#: Anybody may write such an entry, and what is made of it is written to `events` with what others tell: it must be of a size that all bear.
+_Moment = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+_Count = Annotated[int, msgspec.Meta(ge=0, le=MAX_ROUND)]
+_Text = Annotated[str, msgspec.Meta(max_length=NAME_MAX)]
 
 
 class Untold(msgspec.Struct, frozen=True):
@@ -21,13 +28,13 @@ class Untold(msgspec.Struct, frozen=True):
     began: of a run; 0 = it is an end. code: how the run, or the leg, ended. ended: the leg has ended with it, in this status.
     """
 
-    at: int
-    round: int = 1
-    attempt: int = 0
-    agent: str | None = None
-    instance: str | None = None
+    at: _Moment
+    round: _Count = 1
+    attempt: _Count = 0
+    agent: _Text | None = None
+    instance: _Text | None = None
     code: str | None = None
-    began: int = 0
+    began: _Moment = 0
     ended: bool = False
     status: Literal["success", "failed", "retryable"] | None = None
 
@@ -73,7 +80,7 @@ class Derived:
     def untold(self, partition: int, reference: Reference, said: Untold, record: Record | None) -> None:
         """A script has ended a leg, or has had an answer, of which nobody else tells. `record`: as it is now."""
         told, traceparent = told_of(record)
-        told["round"], told["attempt"], told["code"] = said.round, said.attempt, said.code or ""
+        told["round"], told["attempt"], told["code"] = said.round, said.attempt, (said.code or "")[:MAX_CODE_CHARS]
         told["leg"], told["agent"], told["instance"] = reference.leg, said.agent or "", said.instance or ""
         leg = record.legs.get(reference.leg) if record is not None else None
         is_it = leg is not None and leg.hand == reference.hand and leg.finished_at_ms > 0

@@ -54,7 +54,7 @@ class OnBehalf:
             self._log.info("receipt without a message", entry=entry.id, partition=partition)
             return
         try:
-            if b"t" in entry.fields:
+            if b"t" in entry.fields and b"r" not in entry.fields:  # an agent may have put more beside its receipt
                 await self._tell(partition, reference, entry.fields[b"t"])
             else:
                 await self._apply(partition, reference, entry.fields.get(b"r", b""))

@@ -79,6 +79,6 @@ def tell_delivered(
     for mailbox in mailboxes:
         if mailbox and not records_deliveries(mailbox):
             said: Told = {**told, "entry": f"mail:{mailbox}"}
-            for name in ("final", "receipt", "duration_us", "counts", "candidates", "chosen", "hand", "at_us"):
+            for name in ("final", "receipt", "duration_us", "counts", "candidates", "chosen", "hand"):
                 said.pop(name, None)  # type: ignore[misc]
             hops.add(partition, "message.delivered", msg_id, traceparent=traceparent, mark=mark, **said)

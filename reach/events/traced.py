@@ -25,7 +25,6 @@ _ORDER: Final = (
     "agent.responding",
     "agent.completed",
     "message.retried",
-    "message.delivered",
 )
 MAX_DEPTH = 64
 
@@ -152,10 +151,14 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def trace_of(name: str, records: Iterable[Record], *, cut: bool = False) -> Trace:
-    """The tree that these records tell of; those of gaps among them are counted."""
+    """The tree that these records tell of; those of gaps among them are counted.
+
+    What is told twice of one span and moment is one: whoever dies between telling it and being done with it leaves it to another.
+    """
     by_id: dict[str, list[Record]] = {}
     spans: dict[str, Record] = {}
     lost: list[Record] = []
+    told: set[tuple[str, str, str, int]] = set()
     missing = count = 0
     for record in sorted(records, key=_when):
         if is_lost_process(record):
@@ -165,6 +168,10 @@ def trace_of(name: str, records: Iterable[Record], *, cut: bool = False) -> Trac
                 number for number in dict_of(record, "counts").values() if type(number) is int and number > 0
             )
         elif text_of(record, "msg_id"):
+            this = (text_of(record, "msg_id"), text_of(record, "span_id"), text_of(record, "point"), _at(record))
+            if this[1] and this in told:
+                continue
+            told.add(this)
             count += 1
             by_id.setdefault(text_of(record, "msg_id"), []).append(record)
             if record.get("point") == "agent.received":
@@ -399,7 +406,9 @@ def _in_circle(msg_id: str, parents: Mapping[str, _Parent]) -> bool:
 
 def _when(record: Record) -> tuple[int, int]:
     point = text_of(record, "point")
-    return _at(record), _ORDER.index(point) if point in _ORDER else len(_ORDER)
+    if point in _ORDER:
+        return _at(record), _ORDER.index(point)
+    return _at(record), len(_ORDER) + (point == "message.delivered")  # the receipt of an end comes with it, or later
 
 
 def _at(record: Record) -> int:
