@@ -2,6 +2,8 @@
 
 import json
 
+from reach.backend.steps import Settlement
+from tests.contract.drive import success
 from tests.contract.places import KEYS
 from tests.faults.crash_world import CrashWorld
 from tests.faults.flows import answered, everybody, flow, lies, nobody_works, plain_agent, quiet, two_agents
@@ -112,6 +114,23 @@ async def receipts_on_behalf(world: CrashWorld) -> None:
         entry = {"m": msg_id.encode(), "l": b"0", "h": hand.encode(), "r": receipt}
         await world.place.append(KEYS.receipts(0), entry)
     await answered(world)
+
+
+@flow("router", "ok", before=plain_agent)
+async def told_by_scripts(world: CrashWorld) -> None:
+    """An agent settles by the script and records nothing, and a sender cancels: a router is told of both, and that too may be its end."""
+    world.ask({"do": "ok"}, "agent_id:p1")
+    key = KEYS.inbox(0, "p1", "normal")
+    await world.until(lambda: lies(world, key), "the message in the inbox")
+    (hand,) = await world.place.read_plain(key, "agent", "p1.1")
+    msg_id = next(iter(world.history.accepted))
+    settlement = Settlement(msg_id, 0, hand, success(), records=False)
+    assert await world.stage.backend().settle(0, "p1", [settlement]) == ["done"]
+    await answered(world)
+    handle = await world.clients["client"].send("agent_id:p1", {"do": "ok"})
+    await world.until(lambda: lies(world, key), "the next message in the inbox")
+    assert await handle.cancel()
+    await quiet(world)
 
 
 async def read_and_died(world: CrashWorld) -> None:
