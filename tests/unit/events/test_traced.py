@@ -113,6 +113,35 @@ def test_how_a_message_ended(records: list[dict[str, Any]], code: str, is_open: 
     assert (message.code, message.open) == (code, is_open)
 
 
+def test_what_is_told_twice_of_one_span_and_moment_is_told_once() -> None:
+    """A router that died before it was done with what it had been told left that to another."""
+    ended = [
+        record(9, "message.cancelled", "m3", span_id="s9", code="cancelled", worker="w1"),
+        record(9, "message.delivered", "m3", span_id="s10", code="cancelled", worker="w1"),
+    ]
+    again = [one | {"worker": "w2"} for one in (*CONVERSATION[2:5], *ended)]
+    once = trace_of("c1", [*CONVERSATION, *ended])
+    assert trace_of("c1", [*CONVERSATION, *ended, *[one for one in again if "span_id" in one]]) == once
+    later = [one | {"at_us": one["at_us"] + 1} for one in ended]  # another record, which says what it says
+    assert trace_of("c1", [*CONVERSATION, *ended, *later]).records == once.records + 2
+
+
+@pytest.mark.parametrize("end", ["message.cancelled", "message.expired", "route.failed"])
+def test_the_receipt_of_an_end_comes_behind_it_also_in_its_moment(end: str) -> None:
+    told = [record(9, "message.delivered", "m1", code="x"), record(9, end, "m1", code="x")]
+    (message,) = trace_of("c1", told).messages
+    assert [mark.point for mark in message.marks] == [end, "message.delivered"]
+
+
+def test_what_came_first_is_a_mark_where_it_is_no_arrival_and_so_is_each_copy() -> None:
+    refused = [record(1, "message.rejected", "m1", code="auth.denied")]
+    assert [mark.point for mark in trace_of("c1", refused).messages[0].marks] == ["message.rejected"]
+    late = [record(1, "route.matched", "m1"), record(2, "route.failed", "m1", code="route.not_found")]
+    assert [mark.point for mark in trace_of("c1", late).messages[0].marks] == ["route.matched", "route.failed"]
+    copied = [record(1, "message.received", "m1"), record(2, "message.received", "m1", code="duplicate")]
+    assert [mark.code for mark in trace_of("c1", copied).messages[0].marks] == ["duplicate"]
+
+
 def test_records_of_strangers_do_no_harm() -> None:
     odd: list[dict[str, Any]] = [
         {"msg_id": "m1"},
