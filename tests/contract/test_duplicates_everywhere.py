@@ -168,7 +168,8 @@ async def sent_again(drive: Drive, msg_id: str, **changes: object) -> RouteResul
     assert record is not None
     same = {"scope": record.head.scope, "round": record.head.round, "line": record.head.line}
     entry_id = await router.submit(0, "normal", ENVELOPE)
-    (entry,) = [one for one in await router.read_work("router-2", [0], 100, 0) if one.id == entry_id]
+    entries = await router.read_work("router-2", [0], 100, 0)  # ids are unique within one stream
+    (entry,) = [one for one in entries if (one.kind, one.id) == ("ingress", entry_id)]
     head = head_of(msg_id, **same | changes)
     plans = (TO_AGENT, TO_AGENT) if record.head.scope == "all" else (TO_AGENT,)
     (result,) = await router.route(0, [Send(entry, msg_id, head, plans, ENVELOPE, SECOND, "{}")])
