@@ -89,7 +89,7 @@ looks, flushes = built("look", workers), built("forget_all")
 usual = (
     built("send", workers, *usual_sends),
     built("take", two_agents, st.just("i1"), st.just(3), st.none()),
-    built("settle", picks, st.sampled_from(sorted(ANSWERS)), st.just("self"), st.just(-1)),
+    built("settle", picks, st.sampled_from(sorted(ANSWERS)), often("self", "script"), st.just(-1)),
     built("decide", workers, delivers, st.just("")),
 )
 odd = (
@@ -123,7 +123,7 @@ odd = (
         "settle",
         picks,
         st.sampled_from(sorted(ANSWERS)),
-        st.sampled_from(("self", "self", "router", "other")),
+        st.sampled_from(("self", "script", "router", "other")),
         often(-1, 0, 4_000),
     ),
     built("park", picks, prompts, often(b"", b'{"\xc3\xa9": 1}', b"[1"), often(0, 5_000)),

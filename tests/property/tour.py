@@ -44,7 +44,7 @@ TOUR: tuple[Move, ...] = (
     move("circuits"),
     move("decide", "w1", plan_of("deliver", "a1"), ""),
     move("take", "a1", "i1", 3, None),
-    move("settle", 0, "success", "self", -1),
+    move("settle", 0, "success", "script", -1),
     # one that asks, and is answered
     move("send", "w1", *_sent(0, box="b2")),
     move("send", "w1", *_sent(2)),

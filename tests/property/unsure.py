@@ -24,9 +24,11 @@ SETTLED = (("sure", -1), ("as unsure", -1), ("less sure", -1), ("reject", -1), (
 #: what may become of a leg that has a best answer: one way each
 SECONDS = (
     *(_asked(move("settle", 0, answer, "self", wait)) for answer, wait in SETTLED),
+    *(_asked(move("settle", 0, answer, "script", wait)) for answer, wait in SETTLED[2:4]),
     _asked(*live(8, None)),  # its holder is lost
     _asked(*live(30, 0)),  # it renews and says nothing
     _asked(move("lose", "entry", 0), *live(2, None)),
+    [move("decide", "w1", plan_of("deliver", "a2"), ""), move("lose", "inbox", 0), *live(2, None)],
     _asked(pause(15_000), move("close_inbox", "a2")),
     _asked(pause(14_999), move("settle", 0, "sure", "self", -1)),  # late, where total is short
     [

@@ -348,10 +348,12 @@ class Walker:
             await self.trio.by_hand("append", KEYS.receipts(0), fields)
 
     async def settle(self, pick: int, answer: str, as_whom: str, wait_ms: int) -> None:
+        """`as_whom`: "script" is itself, and records nothing."""
         if hand := self._hand(pick):
             own = "" if hand.instance == "plain" else hand.instance
-            instance = {"self": own, "router": "", "other": "x9"}[as_whom]
-            one = Settlement(hand.msg_id, hand.leg, hand.hand, ANSWERS[answer], instance, wait_ms)
+            instance = {"self": own, "script": own, "router": "", "other": "x9"}[as_whom]
+            records = as_whom != "script"
+            one = Settlement(hand.msg_id, hand.leg, hand.hand, ANSWERS[answer], instance, wait_ms, records)
             await self.backend.settle(0, hand.agent, [one])
 
     async def park(self, pick: int, prompt: bytes, state: bytes, open_ms: int) -> None:

@@ -157,7 +157,7 @@ def close_leg(
     for mailbox in record.head.mailboxes:
         part.post(mailbox, b"r", receipt)
     end_behind(part, msg_id, record, stepped(part, msg_id, record, number))
-    if record.legs[number].code == "stage.failed":
+    if record.head.scope == "all" and not ran and record.legs[number].code == "stage.failed":
         untold_end(part, msg_id, record, number)
 
 
@@ -207,20 +207,24 @@ def give_back(
     burn: bool,
     answer: Answer | None = None,
     wait_ms: int = -1,
+    told: bool = False,
 ) -> bool:
     """Return the leg for a new decision: its bytes move to env, an `again` asks a router.
 
     `burn`: the run counts as an attempt. `answer`: None keeps the last one. False: the leg has ended, since the bytes are lost, or since
-    it was the one other run that was to give a better answer than its best.
+    it was the one other run that was to give a better answer than its best. `told`: whoever has called the step is told if it ends with that.
     """
+    told = told and record.legs[number].best is not None
     if record.legs[number].best is not None and (burn or record.legs[number].state is LegState.RUNNING):
         close_leg(part, msg_id, record, number, LegState.DONE, answer or Answer("success", "", ""), ran=True)
+        if not told:
+            untold_end(part, msg_id, record, number)
         return False
     envelope = part.envelope_of(msg_id, record, number)
     measure(part, record, number)
     if envelope is None:
         message = "the bytes of the message were lost with its inbox entry"
-        lapse_leg(part, msg_id, record, number, LegState.EXPIRED, "backend.unavailable", message)
+        lapse_leg(part, msg_id, record, number, LegState.EXPIRED, "backend.unavailable", message, told=told)
         return False
     if part.kept_envelope(msg_id) is None:
         part.keep_envelope(msg_id, record.head, envelope)

@@ -191,7 +191,7 @@ class _Round:
             state = record.legs[number].state
             lost_run(self.part, msg_id, record, number, death=what == "reclaimed")
             answer = Answer("retryable", code, own_answer("retryable", code, message), f'{{"state":"{state}"}}')
-        if give_back(self.part, msg_id, record, number, code, burn=answer is not None, answer=answer):
+        if give_back(self.part, msg_id, record, number, code, burn=answer is not None, answer=answer, told=True):
             return record.legs[number].due_at_ms
         self._answered(msg_id, record, number)
         return None

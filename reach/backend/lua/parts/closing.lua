@@ -44,7 +44,7 @@ local function close(r, l, L, state, answer, run)
   local receipt = text(r, l, L, false)
   for _, box in ipairs(H.rt or {}) do post(box, 'r', receipt) end
   for _, b in ipairs(stepped(r, l, L)) do close(r, b[1], leg(r, b[1]), 'done', made('failed', 'stage.failed', BEHIND, b[2])) end
-  if L.cd == 'stage.failed' then untold_end(r, l, L) end
+  if r.all and not run and L.cd == 'stage.failed' then untold_end(r, l, L) end
 end
 
 -- An end that a script decides by itself; details say where it was, and what was last heard. A run that it cuts off counts. told: by its caller.

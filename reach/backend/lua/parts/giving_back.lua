@@ -24,16 +24,19 @@ local function unreached(L)
   L.tr[#L.tr + 1] = L.a
 end
 
--- burn: the run counts as an attempt. wait: ms that Retry(after) asked for. answer: nil = the last one stays.
-local function back(r, l, L, burn, code, answer, wait)
+-- burn: the run counts as an attempt. wait: ms that Retry(after) asked for. answer: nil = the last one stays. told: the caller of the step is told
+-- if it ends with its best answer.
+local function back(r, l, L, burn, code, answer, wait, told)
+  told = told and L.b
   if L.b and (burn or L.st == 'running') then -- another was asked, once: however that ended, the best answer stands
     close(r, l, L, 'done', answer or {}, true)
+    if not told then untold_end(r, l, L) end
     return false
   end
   local e, kept = bytes(r, L)
   measure(r, L)
   if not e then
-    lapse(r, l, L, 'expired', 'backend.unavailable', 'the bytes of the message were lost with its inbox entry')
+    lapse(r, l, L, 'expired', 'backend.unavailable', 'the bytes of the message were lost with its inbox entry', told)
     return false
   end
   if not kept then keep(r, e) end

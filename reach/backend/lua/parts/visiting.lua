@@ -33,7 +33,7 @@ local function lost(r, l, L, burn, what, code, message)
   note(r, l, L, what, code)
   if burn then lost_run(r, l, L, what == 'reclaimed') end
   L.se = nil
-  if back(r, l, L, burn, code, burn and made('retryable', code, message, '{"state":"' .. L.st .. '"}') or nil) then return L.d end
+  if back(r, l, L, burn, code, burn and made('retryable', code, message, '{"state":"' .. L.st .. '"}') or nil, nil, true) then return L.d end
   answered(r, l, L)
 end
 
