@@ -97,7 +97,7 @@ class Clock(Scene):
                 yield step(f"a caller's due: leg {n}, {verdict}", FAULT, p)
         if leg.state == PARKED:
             for p in self.may(world, "question closes"):
-                p.close(n, EXPIRED, retryable=True)
+                p.close(n, EXPIRED, retryable=True, told=True)
                 yield step(f"due: leg {n}, nobody has answered", FAULT, p)
         if leg.state == RUNNING and not world.grace:
             for p in self.may(world, "handler hangs"):

@@ -23,7 +23,7 @@ from tests.model.world import (
 
 
 def total(p: Partition) -> None:
-    """Past total: every open leg ends."""
+    """Past total: every open leg ends. It is a caller's `due`, who is told nothing of it."""
     head, legs, ended = p.head, tuple(p.legs), tuple(p.ended)
     try:
         for n, leg in enumerate(p.legs):
@@ -33,13 +33,13 @@ def total(p: Partition) -> None:
         p.restore(head, legs, ended)
 
 
-def ttl(p: Partition, n: int) -> str:
+def ttl(p: Partition, n: int, *, caller: bool) -> str:
     """Past first_at: a leg that nobody was given ends; a plain reader was given it in time."""
     letter = p.letter(p.legs[n])
     if letter is not None and letter.instance != NOBODY and p.legs[n].state == QUEUED:
         p.note(n, handed=True)
         return "a plain reader had it in time"
-    p.close(n, EXPIRED, retryable=True)
+    p.close(n, EXPIRED, retryable=True, told=not caller)
     return "ttl.expired"
 
 
@@ -47,7 +47,7 @@ def visit(p: Partition, n: int, *, caller: bool = False) -> str:
     """What is due of one leg before its total; "" when it is nothing. `caller`: a caller's due, which ends total and ttl alone."""
     leg = p.legs[n]
     if p.time != FRESH and not leg.handed:
-        return ttl(p, n)
+        return ttl(p, n, caller=caller)
     if caller and p.on("caller"):
         return ""
     if p.grace == TICK_OLD and not caller and p.on("grace"):
@@ -82,7 +82,7 @@ def _lost(p: Partition, n: int, *, burn: bool) -> str:
     # Where its entry is gone, the holder learns it by its next renewal.
     p.works = [w._replace(over=True) if (w.leg, w.hand) == (n, leg.hand) else w for w in p.works]
     p.note(n, settled=False, handed=leg.handed or burn)
-    p.back(n, burn=burn)
+    p.back(n, burn=burn, told=True)
     return "agent.lost, returned" if burn else "its entry is gone, returned"
 
 

@@ -83,6 +83,9 @@ GUARDS = (
         "cancel ahead", "a cancel of a round that has not come yet is kept in the record of a lower one", "rounds", 3
     ),
     Guard("sender", "only the sender may cancel", "cancel", 1),
+    # what is recorded
+    Guard("untold", "an end that no caller of the step is told of is told to the routers", "cancel", 1),
+    Guard("told", "an end that the caller of the step records is told to nobody else", "agents", 0),
     Guard("hint", "a hint proves nothing: its holder asks by a renewal before it gives up a run", "cancel", 1),
     Guard("greater", "only a greater round opens again", "rounds", 3),
     Guard("retryable", "only what ended retryable is opened again", "rounds", 1),

@@ -100,6 +100,7 @@ class Partition:
         self.hands, self.instances = world.hands, world.instances
         self.wrong = ""
         self.made: list[tuple[str, str]] = []
+        self.untold: list[int] = []  # legs of whose end an entry of `receipts` tells
 
     def after(self) -> World:
         """What has become of it."""
@@ -201,9 +202,19 @@ class Partition:
         self.post(box, 1 << n)
 
     def close(
-        self, n: int, state: str, *, retryable: bool = False, settled: bool = False, worth: int = NO_ANSWER
+        self,
+        n: int,
+        state: str,
+        *,
+        retryable: bool = False,
+        settled: bool = False,
+        worth: int = NO_ANSWER,
+        told: bool = False,
     ) -> None:
-        """End a leg: entry, receipts, and at the last leg `due` and env. `worth`: of the answer that a run has just given."""
+        """End a leg: entry, receipts, and at the last leg `due` and env. `worth`: of the answer that a run has just given.
+
+        `told`: whoever has called the step is told of this end, and records it.
+        """
         leg, head = self.legs[n], self.head
         assert head is not None
         state, retryable, by = self._standing(leg, state, retryable, worth)
@@ -219,6 +230,17 @@ class Partition:
             self.armed = self.env = False
         for box in head.boxes:
             self.receipt(box, n)
+        self._tell(n, told=told)
+
+    def _tell(self, n: int, *, told: bool) -> None:
+        """Each end is recorded once: by who is told of it, else by a router that an entry asks to."""
+        if not told and self.on("untold"):
+            self.untold.append(n)
+        elif not told:
+            self.blame("an end that nobody records")
+        elif not self.on("told"):
+            self.untold.append(n)
+            self.blame("an end is recorded twice")
 
     def _standing(self, leg: Leg, state: str, retryable: bool, worth: int) -> tuple[str, bool, int]:
         """What a leg ends with, and whose answer that is: the best one survives every end but a cancel."""
@@ -249,11 +271,11 @@ class Partition:
             self.blame("the bytes are lost, and nobody has deleted them")
         self.close(n, EXPIRED, retryable=True)
 
-    def back(self, n: int, *, burn: bool) -> bool:
-        """Give a leg back for a new decision. False: its bytes are lost, it has ended."""
+    def back(self, n: int, *, burn: bool, told: bool = False) -> bool:
+        """Give a leg back for a new decision. False: it has ended, with its best answer (`told`: to the caller), or without its bytes."""
         leg = self.legs[n]
         if leg.best >= 0 and (burn or leg.state == RUNNING) and self.on("second"):
-            self.close(n, DONE, retryable=True)
+            self.close(n, DONE, retryable=True, told=told)
             return False
         if not self.has_bytes(leg):
             self.lose(n)
@@ -290,7 +312,7 @@ class Partition:
             self.become(n, WAITING, over=False)
             self.env = self.armed = True
         else:
-            self.close(n, DONE, retryable=True, settled=self.legs[n].settled)
+            self.close(n, DONE, retryable=True, settled=self.legs[n].settled, told=True)
 
     def obstacle(self, plan: Plan) -> str:
         """Why a plan cannot be carried out; looked at before anything is written."""

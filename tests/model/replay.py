@@ -3,6 +3,7 @@
 This is what keeps the model true. Time is moved only where the model says that it passes; whoever holds work and lives renews it meanwhile.
 """
 
+import json
 from random import Random
 from typing import NamedTuple, Self
 
@@ -109,12 +110,21 @@ class Replay(Likeness):
         await self.drive.place.delete(KEYS.health(0))  # circuits are a model of their own (tests/model/circuit.py)
         for call in step.calls:
             await self._carry_out(call)
-        self.waiting += await self.drive.work()
+        self.waiting += await self._new_work(step)
         await self._compare(step.world)
         hands, people = names_of(step.world)
         self.hands = {new: self.hands[old] for old, new in hands.items()}
         self.people = {new: self._name(old) for old, new in people.items()} | {NOBODY: "", PLAIN: "plain"}
         self.world = self.ledger.next(step)
+
+    async def _new_work(self, step: Step) -> list[WorkEntry]:
+        """What waits at the doors since this step. What is told to be recorded is compared, and finished: no leg depends on it."""
+        found = await self.drive.work()
+        told = [entry for entry in found if b"t" in entry.fields]
+        ends = sorted(int(entry.fields[b"l"]) for entry in told if json.loads(entry.fields[b"t"])["ended"])
+        assert (ends, len(told)) == (sorted(step.untold), len(ends)), self._story(f"told to be recorded: {told}")
+        await self.drive.backend.finish_work(0, told)
+        return [entry for entry in found if entry not in told]
 
     async def _next_moment(self) -> None:
         """Ids are unique within one inbox only; to the model two hands are never the same."""

@@ -134,7 +134,7 @@ def _send(p: Partition, decision: Decision, *, mine: bool) -> str:
             p.ended[n] = 0
     for n in todo:
         if cancelled:
-            p.close(n, DONE)
+            p.close(n, DONE, told=True)
         else:
             p.place(n, plans[n])
     if reopens:

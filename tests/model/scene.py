@@ -37,7 +37,7 @@ class Step(NamedTuple):
     """One thing that may happen.
 
     `pace`: how soon it does by itself, FAULT: perhaps never; `made`: the transitions of legs; `calls`: what it does to a backend, for
-    `replay` (none where only processes change).
+    `replay` (none where only processes change); `untold`: legs of whose end an entry of `receipts` tells.
     """
 
     name: str
@@ -46,6 +46,7 @@ class Step(NamedTuple):
     wrong: str
     made: tuple[tuple[str, str], ...]
     calls: tuple[Call, ...]
+    untold: tuple[int, ...] = ()
 
 
 Steps = Iterator[Step]
@@ -79,7 +80,7 @@ class Scene(ABC):
 
 def step(name: str, pace: int, p: Partition, *calls: Call) -> Step:
     """What has happened."""
-    return Step(name, pace, p.after(), p.wrong, tuple(p.made), calls)
+    return Step(name, pace, p.after(), p.wrong, tuple(p.made), calls, tuple(p.untold))
 
 
 def about(entry: Entry | Decision) -> str:

@@ -207,7 +207,7 @@ def _conclude(p: Partition, n: int, outcome: int) -> None:
     elif outcome in {UNSURE, GUESS} and is_first and not p.setting.broadcast and p.has_bytes(leg):
         p.keep(n, worth)
     else:
-        p.close(n, DONE, settled=True, retryable=worth == NO_ANSWER, worth=worth)
+        p.close(n, DONE, settled=True, retryable=worth == NO_ANSWER, worth=worth, told=True)
 
 
 # ---------------------------------------------------------------------- leases

@@ -22,6 +22,7 @@ from tests.mutants import (
     schemas,
     silence,
     stages,
+    untold,
 )
 from tests.mutants.mutant import Mutant
 
@@ -47,4 +48,5 @@ MUTANTS: tuple[Mutant, ...] = (
     *following.MUTANTS,
     *counting.MUTANTS,
     *rooms.MUTANTS,
+    *untold.MUTANTS,
 )
