@@ -13,7 +13,7 @@ _HOME = "\x1b[H\x1b[2J"
 
 @click.command()
 @click.argument("name")
-@click.option("-f", "--follow", is_flag=True, help="Draw it anew as something happens, until Ctrl-C.")
+@click.option("-f", "--follow", is_flag=True, help="Draw it anew as something happens, until it has ended.")
 @click.option("--json", "as_json", is_flag=True, help="As JSON; with --follow a line for each picture.")
 @recorded.with_store
 @edge.with_place

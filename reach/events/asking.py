@@ -23,6 +23,8 @@ MAX_ROUNDS = 4
 GAP_US = 5_000_000
 #: A gap ends when it is found: half a minute after the last word of a process, and later where nobody could look.
 FOUND_LATE_US = DAY_US
+#: What of a conversation that has ended may follow yet: what was sent without waiting for it.
+AFTER_US = 2_000_000
 
 _identity = msgspec.json.Encoder(order="deterministic").encode
 
@@ -187,21 +189,25 @@ class Events:
         return recording
 
     async def follow_trace(self, name: str) -> AsyncIterator[Trace]:
-        """The same, now (where anything is recorded) and each time that something has happened, for ever.
+        """The same, now (where anything is recorded) and each time that something has happened, until all its messages have ended.
+
+        What a handler has sent without waiting for it may come after the end of its run: for two seconds something may follow.
 
         Raises:
             BackendError: As `find`.
         """
         since_us = await self._source.now_ms() * 1000
         collected = await self.records_of(name)
-        first = collected.trace()
-        if first is not None:
-            yield first
+        found = collected.trace()
+        if found is not None:
+            yield found
         async for batches in batches_from(self._source, since_us):
-            new = sum(collected.take_batch(*batch) for batch in batches)
-            now = collected.trace() if new else None
-            if now is not None:
-                yield now
+            if sum(collected.take_batch(*batch) for batch in batches):
+                found = collected.trace()
+                if found is not None:
+                    yield found
+            elif found is not None and found.ended and await self.now_us() - found.ended_at_us >= AFTER_US:
+                return
 
     async def _ask_store(self, collected: "Collected") -> None:
         assert self._store is not None

@@ -140,6 +140,11 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
     missing: int = 0
     lost: tuple["Lost", ...] = ()
 
+    @property
+    def ended(self) -> bool:
+        """Whether no leg of any message is open, as far as it is recorded."""
+        return not any(message.open for message in self.walk())
+
     def walk(self) -> list[Message]:
         """All messages, each before its children."""
         found: list[Message] = []

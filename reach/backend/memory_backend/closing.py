@@ -212,7 +212,8 @@ def give_back(
     """Return the leg for a new decision: its bytes move to env, an `again` asks a router.
 
     `burn`: the run counts as an attempt. `answer`: None keeps the last one. False: the leg has ended, since the bytes are lost, or since
-    it was the one other run that was to give a better answer than its best. `told`: whoever has called the step is told if it ends with that.
+    it was the one other run that was to give a better answer than its best. `told`: whoever has called the step is told if it ends with
+    that.
     """
     told = told and record.legs[number].best is not None
     if record.legs[number].best is not None and (burn or record.legs[number].state is LegState.RUNNING):
