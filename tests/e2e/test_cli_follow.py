@@ -129,7 +129,7 @@ def test_a_message_of_a_plain_agent_ends_it_too(server: PrivateServer, client: W
     start_worker().wait_ready()
     agent = PlainAgent(client, "plain-refund", {name: published(name) for name in ("beat", "settle")})
     agent.register("refund")
-    msg_id = Sender(client).send(timeouts={"total_ms": 300_000}, ttl=300)
+    msg_id = Sender(client).send(timeouts={"total_ms": 120_000}, ttl_ms=120_000)
 
     def is_seen(shown: Shown, check: Callable[[Message], bool]) -> bool:
         agent.beat()  # however long the command takes to start

@@ -17,6 +17,7 @@ from tests.mutants import (
     memory_routers,
     python,
     questions,
+    recorded,
     registration,
     rooms,
     schemas,
@@ -49,4 +50,5 @@ MUTANTS: tuple[Mutant, ...] = (
     *counting.MUTANTS,
     *rooms.MUTANTS,
     *untold.MUTANTS,
+    *recorded.MUTANTS,
 )

@@ -18,7 +18,17 @@ from tests.model import (
     silence,
     stages,
 )
-from tests.mutants import choosing, conversations, counting, fallback, following, instances, registration, schemas
+from tests.mutants import (
+    choosing,
+    conversations,
+    counting,
+    fallback,
+    following,
+    instances,
+    recorded,
+    registration,
+    schemas,
+)
 from tests.mutants import rooms as room_mutants
 from tests.mutants.__main__ import share_of
 from tests.mutants.mutant import Mutant
@@ -73,6 +83,7 @@ def test_every_guard_of_the_model_is_removed_by_one() -> None:
         | choosing.GUARDS
         | instances.GUARDS
         | registration.GUARDS
+        | recorded.GUARDS
         | following.GUARDS
         | counting.GUARDS
         | room_mutants.GUARDS
