@@ -40,6 +40,7 @@ _COPIED = (
     "at_us",
     "msg_id",
     "leg",
+    "round",
     "attempt",
     "code",
     "correlation_id",
