@@ -10,6 +10,7 @@ import msgspec
 from reach.backend.followed import Followed, Trimmed
 from reach.errors import BackendError, ConfigError
 from reach.events.gaps import gaps_of
+from reach.events.junk import Junk
 from reach.events.reading import events_in
 from reach.events.store import DAY_US, LAST_US, Event, EventStore, StoreUnavailable
 from reach.log import PacedLog, event_log
@@ -74,7 +75,7 @@ class Archiver:
         self.missed = 0  # batches that were gone before
         self.failures = 0  # runs that the store has ended
         self._opened = False
-        self._log = PacedLog(log)
+        self._log, self._junk = PacedLog(log), Junk(log)
 
     @property
     def interval_ms(self) -> int:
@@ -131,6 +132,7 @@ class Archiver:
         self._count(partition, followed)
         # In a thread: the loop may serve a router beside it, which must not wait for thousands of records.
         events = await asyncio.to_thread(lambda: [*self._events(partition, followed.batches)])
+        self._junk.tell()
         events += gaps
         if events:
             await self._store.write(events)
@@ -156,8 +158,7 @@ class Archiver:
 
     def _unread(self, partition: int, entry_id: str, number: int | None, why: str) -> None:
         self.unreadable += 1
-        what = {} if number is None else {"number": number}
-        self._log.warning("unreadable record", of=str(partition), entry=entry_id, error=why, **what)
+        self._junk.add(partition, entry_id, number, why)
 
     def _count(self, partition: int, followed: Followed) -> None:
         """What is missing is told until the store has the gap, and counted once."""
@@ -179,6 +180,7 @@ class Archiver:
         except (BackendError, ConfigError, TimeoutError) as error:  # another archiver takes over what is not finished
             log.warning("events left to others", extra={"error": str(error) or "there was no more time"})
         finally:
+            self._junk.tell(last=True)
             await self._store.close()
 
 

@@ -16,6 +16,7 @@ from reach.backend.followed import Followed, Trimmed
 from reach.backend.port import Backend
 from reach.errors import BackendError, BackendUnavailable
 from reach.events.gaps import gap_records
+from reach.events.junk import Junk
 from reach.events.store import bodies_of
 from reach.log import PacedLog, event_log
 from reach.service import Report
@@ -86,7 +87,7 @@ class SpanService:
         self._at_once = _whole(said, "OTEL_BSP_MAX_EXPORT_BATCH_SIZE", EXPORT_SPANS)
         self._resource = resources()
         self._decode_record = msgspec.json.Decoder(HopRecord).decode
-        self._log = PacedLog(log)
+        self._log, self._junk = PacedLog(log), Junk(log)
         self._away = False
         self._full = False
         self.exported = self.refused = 0  # spans, over the whole life
@@ -125,6 +126,7 @@ class SpanService:
         now_us = await self._source.now_ms() * 1000
         for partition in self._partitions:
             await self._read(partition, now_us)
+        self._junk.tell()
         decided = self._sampler.due(self._seen_us if self._full else now_us)
         self._take(decided.kept, decided.dropped)
         exported += await self._send()
@@ -183,18 +185,14 @@ class SpanService:
         try:
             raws = bodies_of(batch)
         except ValueError as error:
-            self._unread(entry, error)
+            self._junk.add(*entry, None, str(error)[:200])
             return []
-        for raw in raws:
+        for number, raw in enumerate(raws):
             try:
                 records.append(self._decode_record(raw))
             except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
-                self._unread(entry, error)
+                self._junk.add(*entry, number, str(error)[:200])
         return records
-
-    def _unread(self, entry: _Entry, error: Exception) -> None:
-        partition, entry_id = entry
-        self._log.warning("unreadable record", of=str(partition), entry=entry_id, error=str(error)[:200])
 
     def _take(self, kept: Iterable[Item[_Entry]], dropped: Iterable[Item[_Entry]]) -> None:
         for record, entry in kept:
@@ -263,6 +261,7 @@ class SpanService:
         except (BackendError, TimeoutError) as error:
             log.info("spans left to others", extra={"error": str(error)})
         finally:
+            self._junk.tell(last=True)
             await asyncio.to_thread(self._outlet.close)
 
 
