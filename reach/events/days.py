@@ -1,9 +1,11 @@
 """A folder with one file for each day (UTC), of which the old ones go."""
 
+import os
 import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from reach.errors import ConfigError
 from reach.events.store import DAY_US, LAST_US
 
 _DAY = re.compile(r"events-(\d{4}-\d{2}-\d{2})")
@@ -24,6 +26,23 @@ class Days:
     def path(self, day: str) -> Path:
         """The file of a day."""
         return self.folder / f"events-{day}{self._suffix}"
+
+    def must_be_there(self) -> None:
+        """Raises ConfigError: There is no such folder, or this user may not look into it; and what to do."""
+        kind, folder = self._suffix.removeprefix("."), self.folder
+        try:
+            os.scandir(folder).close()
+        except FileNotFoundError:
+            raise ConfigError(
+                f"event store {folder}: there is no such folder; an archiver makes and fills it: "
+                f"reach-worker run --roles archiver --event-store {kind}:{folder.absolute()}"
+            ) from None
+        except NotADirectoryError:
+            raise ConfigError(
+                f"event store {folder}: that is no folder; say the one that the files lie in: {kind}:{folder.parent}"
+            ) from None
+        except OSError as error:
+            raise ConfigError(f"event store {folder}: {error.strerror or error}") from error
 
     def there(self, since_us: int = 0, until_us: int = 1 << 62) -> list[str]:
         """The days that have a file and lie in that time, oldest first."""

@@ -61,6 +61,7 @@ class JsonLines:
         """Read through the days; see EventStore."""
 
         def look() -> list[dict[str, Any]]:
+            self._days.must_be_there()
             found: dict[str, _Line] = {}
             for day in reversed(self._days.there(query.since_us, query.until_us)):
                 for event in _events_in(self._days.path(day)):

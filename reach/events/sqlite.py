@@ -1,6 +1,7 @@
 """Events in SQLite: a file for each day, written ahead (WAL), so that others may read while one writes."""
 
 import asyncio
+import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -92,6 +93,7 @@ class SqliteStore:
         """Newest days first, until there is enough; see EventStore. May run beside another process that writes."""
 
         def look() -> list[dict[str, Any]]:
+            self._days.must_be_there()
             found: list[bytes] = []
             for day in reversed(self._days.there(query.since_us, query.until_us)):
                 left = query.max_found - len(found)
@@ -140,12 +142,10 @@ class SqliteStore:
 
     def _look(self, path: Path, query: Query, most: int) -> list[bytes]:
         try:
-            uri = f"{path.absolute().as_uri()}?mode=ro"
-            with closing(sqlite3.connect(uri, uri=True, timeout=BUSY_S)) as database:
-                return [body for (body,) in database.execute(*_select(query, most))]
+            return _read(path, query, most)
         except sqlite3.DatabaseError as error:
             if path.exists() and not _is_unusable(error):
-                raise
+                raise _explained(error, path) from error
             # One day that is damaged, or that has gone meanwhile, hides no other.
             log.warning("a day of events cannot be read", extra={"file": str(path), "error": str(error)})
             return []
@@ -196,6 +196,54 @@ class SqliteStore:
                     raise StoreUnavailable(f"event store {self._days.folder}: {error}") from error
 
         return await asyncio.to_thread(alone)
+
+
+def _read(path: Path, query: Query, most: int) -> list[bytes]:
+    """The bodies of what fits. Nothing is written: neither beside the file, nor where this user may only read.
+
+    SQLite makes two files beside one that is written ahead, and leaves them there, where it is opened by whoever may not write. Where
+    nothing waits to be put back into the file, it is read as one that nobody changes; and again, the other way, if somebody has.
+    """
+    for is_whole in (True, False):
+        before = _state_of(path)
+        if is_whole and before[-1]:
+            continue  # the last records lie beside it
+        uri = f"{path.absolute().as_uri()}?mode=ro{'&immutable=1' if is_whole else ''}"
+        try:
+            with closing(sqlite3.connect(uri, uri=True, timeout=BUSY_S)) as database:
+                found = [body for (body,) in database.execute(*_select(query, most))]
+        except sqlite3.DatabaseError:
+            if not is_whole or _state_of(path) == before:
+                raise
+            continue
+        if not is_whole or _state_of(path) == before:
+            return found
+    raise AssertionError("unreachable")
+
+
+def _state_of(path: Path) -> tuple[int, int, int, int]:
+    """Which file it is, how large, of when, and how much lies beside it that is not yet part of it, bytes."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return 0, 0, 0, 0
+    try:
+        beside = path.with_name(path.name + "-wal").stat().st_size
+    except FileNotFoundError:
+        beside = 0
+    return found.st_ino, found.st_size, found.st_mtime_ns, beside
+
+
+def _explained(error: sqlite3.DatabaseError, path: Path) -> sqlite3.DatabaseError | StoreUnavailable:
+    """The same, where this user may not read there: in words that help."""
+    if (getattr(error, "sqlite_errorcode", 0) & 0xFF) not in {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY}:
+        return error
+    if not os.access(path, os.R_OK, effective_ids=os.access in os.supports_effective_ids):
+        return StoreUnavailable(f"event store {path}: this user may not read it: ask as the user of the archiver")
+    return StoreUnavailable(
+        f"event store {path}: its last records lie beside it (-wal), and whoever reads them has to write in the folder, which this "
+        "user may not: ask as the user of the archiver, or copy the files of that day elsewhere"
+    )
 
 
 def _rows(batches: Iterable[Sequence[Event]]) -> Iterator[tuple[Any, ...]]:

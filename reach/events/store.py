@@ -117,10 +117,11 @@ class EventStore(Protocol):
         ...
 
     async def find(self, query: Query) -> list[dict[str, Any]]:
-        """The newest that fit, oldest first, each once.
+        """The newest that fit, oldest first, each once. Nothing is made or changed by it.
 
         Raises:
             StoreUnavailable: It cannot be asked.
+            ConfigError: There is none.
         """
         ...
 
