@@ -4,7 +4,7 @@ import asyncio
 import os
 import re
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, NoReturn, TypeVar
 
@@ -136,6 +136,22 @@ def data(text: str) -> None:
 def readable(text: str) -> str:
     """Control characters and marks of direction as escapes; newlines and tabs stay."""
     return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def brief(text: str, most: int = ids.TEXT_MAX) -> str:
+    """A text that others have written as part of a line: no line break, nothing that steers the terminal, at most so many characters.
+
+    `most`: No name of ours is longer than 256. What is left out is an ellipsis.
+    """
+    seen = text[: most + 1].replace("\n", "\\n").replace("\t", "\\t")
+    seen = readable(seen)
+    return seen if len(seen) <= most else f"{seen[: most - 1]}…"
+
+
+def briefly(texts: Sequence[str], most: int = 20) -> str:
+    """Some such texts, with commas, and how many more there are."""
+    told = ", ".join(map(brief, texts[:most]))
+    return f"{told} and {len(texts) - most} more" if len(texts) > most else told
 
 
 def complaining(backend: Backend, url: str, env: str) -> AbstractAsyncContextManager[None]:

@@ -1,15 +1,27 @@
 """The picture of a trace: a tree on a timeline, as text."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
+from itertools import islice
+from typing import TypeVar
 
 import msgspec
 
-from reach.events.traced import Mark, Message, Run, Trace
+from reach.cli.edge import brief
+from reach.events.runs import Run
+from reach.events.traced import Mark, Message, Trace
+from reach.tracing.naming import DUPLICATE
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 WIDTH = 24
 #: so many processes that ended without a word are told one by one
 MAX_LOST = 5
+#: So much is drawn in one place: the first of it and the last.
+FIRST, LAST = 80, 20
+#: So long is a whole picture.
+MAX_LINES = 2_000
 LAST_US = 253_402_300_799_999_999  # the end of the year 9999, behind which there is no date
 
 
@@ -20,14 +32,20 @@ class Row(msgspec.Struct, frozen=True):
     label: str
     began_us: int | None = None
     until_us: int | None = None
-    below: tuple["Row", ...] = ()
+    below: Callable[[], Sequence["Row"]] = tuple
 
 
 def lines_of(trace: Trace) -> list[str]:
-    """A head, and a line for each message, run and event, in order of time; `.` waits, `#` runs, `|` is a moment."""
+    """A head, and a line for each message, run and event, in order of time; `.` waits, `#` runs, `|` is a moment.
+
+    Of more than 100 in one place the first 80 and the last 20, and how many lie between; 2,000 lines in all.
+    """
     lines = [_head(trace)]
-    for message in trace.messages:
-        lines += _drawn(_row(message), trace, "", "")
+    roots = folded([(message.began_at_us, message) for message in trace.messages], _row, _left_out)
+    drawn = (line for row in roots for line in _drawn(row, trace, "", ""))
+    lines += islice(drawn, MAX_LINES)
+    if next(drawn, None) is not None:
+        lines.append(f"the picture ends here, after {MAX_LINES} lines: --json has the rest")
     if trace.missing:
         lines.append(
             f"{trace.missing} records (of any conversation) were lost meanwhile: something may be missing here"
@@ -41,6 +59,21 @@ def lines_of(trace: Trace) -> list[str]:
     if trace.cut:
         lines.append("there are more records: the oldest were left out")
     return lines
+
+
+def folded(told: Sequence[tuple[int, T]], made: Callable[[T], R], left_out: Callable[[int, int], R]) -> list[R]:
+    """What is shown of what is told, in this order: all of it, or where there is too much the first and the last.
+
+    Args:
+        told: When it was, and what.
+        made: What is shown of one.
+        left_out: What stands for those between: when the first of them was, and how many there are.
+    """
+    between = told[FIRST:-LAST] if len(told) > FIRST + LAST else []
+    if not between:
+        return [made(one) for _, one in told]
+    first, last = told[:FIRST], told[-LAST:]
+    return [*(made(one) for _, one in first), left_out(between[0][0], len(between)), *(made(one) for _, one in last)]
 
 
 def moment(at_us: int) -> str:
@@ -73,7 +106,7 @@ def _head(trace: Trace) -> str:
     runs = sum(len(message.runs) for message in messages)
     took = spoken(trace.ended_at_us - trace.began_at_us)
     state = ", under way" if any(message.open for message in messages) else ""
-    what = f"conversation {', '.join(trace.conversations[:3]) or '?'}"
+    what = f"conversation {', '.join(map(brief, trace.conversations[:3])) or '?'}"
     return (
         f"{what}: {_many(trace.count, 'message')}, {_many(runs, 'run')}, {took} from {moment(trace.began_at_us)}{state}"
     )
@@ -83,37 +116,67 @@ def _many(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
+def _left_out(at_us: int, number: int) -> Row:
+    return Row(at_us, f"... and {number} more: --json has all")
+
+
 def _row(message: Message) -> Row:
-    told = [message.pattern or "?", message.msg_id]
-    told += [f"from {message.source}"] if message.source else []
-    told += (
-        [" ".join(part for part in (message.type, message.schema) if part)] if message.type or message.schema else []
-    )
-    end = message.code or "no end recorded"
+    told = [brief(message.pattern) or "?", brief(message.msg_id)]
+    told += [f"from {brief(message.source)}"] if message.source else []
+    of = " ".join(brief(part) for part in (message.type, message.schema) if part)
+    told += [of] if of else []
+    end = brief(message.code) or "no end recorded"
     took = spoken(message.ended_at_us - message.began_at_us)
-    rows = [Row(mark.at_us, mark_told(mark, legs=_has_legs(message))) for mark in message.marks]
-    rows += [_run_row(message, number, run) for number, run in enumerate(message.runs)]
-    rows += [_row(child) for child in message.children if child.in_run is None]
-    rows.sort(key=lambda row: row.at_us)  # of one moment the choice comes before what was chosen
     label = f"{'  '.join(told)}: {end}, {took}"
-    return Row(message.began_at_us, label, message.began_at_us, message.ended_at_us, tuple(rows))
+    return Row(message.began_at_us, label, message.began_at_us, message.ended_at_us, lambda: _below(message))
 
 
-def _run_row(message: Message, number: int, run: Run) -> Row:
-    at_us = next(at for at in (run.sent_at_us, run.began_at_us, run.ended_at_us) if at is not None)
-    children = [_row(child) for child in message.children if child.in_run == number]
-    return Row(at_us, run_told(run, legs=_has_legs(message)), run.began_at_us, run.ended_at_us, tuple(children))
+def _below(message: Message) -> list[Row]:
+    """What happened to it, in order of time. Only what is drawn is made."""
+    legs = has_legs(message.runs, message.marks)
+    sent: dict[int | None, list[Message]] = {}
+    for child in message.children:
+        sent.setdefault(child.in_run, []).append(child)
+
+    def of_mark(mark: Mark) -> Callable[[], Row]:
+        return lambda: Row(mark.at_us, mark_told(mark, legs=legs))
+
+    def of_run(run: Run, at_us: int, children: Sequence[Message]) -> Callable[[], Row]:
+        below = [(child.began_at_us, child) for child in children]
+        return lambda: Row(
+            at_us,
+            run_told(run, legs=legs),
+            run.began_at_us,
+            run.ended_at_us,
+            lambda: folded(below, _row, _left_out),
+        )
+
+    def of_child(child: Message) -> Callable[[], Row]:
+        return lambda: _row(child)
+
+    told = [(mark.at_us, of_mark(mark)) for mark in message.marks]
+    for number, run in enumerate(message.runs):
+        at_us = begin_of(run)
+        told.append((at_us, of_run(run, at_us, sent.get(number, ()))))
+    told += [(child.began_at_us, of_child(child)) for child in sent.get(None, ())]
+    told.sort(key=lambda one: one[0])  # of one moment the choice comes before what was chosen
+    return folded(told, lambda made: made(), _left_out)
+
+
+def begin_of(run: Run) -> int:
+    """The first moment of it that is recorded; 0 where there is none."""
+    return next((at for at in (run.sent_at_us, run.began_at_us, run.ended_at_us) if at is not None), 0)
 
 
 def run_told(run: Run, *, legs: bool = False) -> str:
     """A run in words. `legs`: also of which leg."""
-    who = "/".join(part for part in (run.agent, run.instance) if part) or "?"
+    who = "/".join(brief(part) for part in (run.agent, run.instance) if part) or "?"
     told = [f"waited {spoken(run.wait_us)}"] if run.wait_us is not None else []
     told += [f"ran {spoken(run.run_us)}"] if run.run_us is not None else []
-    told += [run.code] if run.code else ["not begun" if run.began_at_us is None else "no end recorded"]
+    told += [brief(run.code)] if run.code else ["not begun" if run.began_at_us is None else "no end recorded"]
     leg = f"leg {run.leg} " if legs else ""
     leg += f"round {run.round} " if run.round > 1 else ""
-    where = f" on {run.host}" if run.host else ""
+    where = f" on {brief(run.host)}" if run.host else ""
     return f"{leg}run {run.attempt} {who}{where}{' (moved)' if run.moved else ''}: {', '.join(told)}"
 
 
@@ -122,24 +185,27 @@ def mark_told(mark: Mark, *, legs: bool = False) -> str:
     leg = f"leg {mark.leg} " if legs and mark.point not in {"route.matched", "message.received"} else ""
     leg += f"round {mark.round} " if mark.round > 1 else ""
     told = [f"{mark.counts.get('fit', 0)} of {mark.counts['matched']} fit"] if "matched" in mark.counts else []
-    told += [f"{mark.strategy} chose {mark.chosen}"] if mark.chosen and mark.strategy else []
-    told += [f"fallback {mark.via}"] if mark.via else []
+    told += [f"{brief(mark.strategy)} chose {brief(mark.chosen)}"] if mark.chosen and mark.strategy else []
+    told += [f"fallback {brief(mark.via)}"] if mark.via else []
     told += [f"run {mark.attempt}"] if mark.attempt and mark.point != "route.matched" else []
-    told += [mark.agent] if mark.agent else []
-    told += [mark.code] if mark.code else []
+    told += [brief(mark.agent)] if mark.agent else []
+    told += [brief(mark.code)] if mark.code else []
+    told += ["of a copy"] if mark.copy and mark.code != DUPLICATE else []
     told += [f"waits {spoken(mark.counts['wait_ms'] * 1000)}"] if "wait_ms" in mark.counts else []
-    return f"{leg}{mark.point}: {', '.join(told)}" if told else f"{leg}{mark.point}"
+    return f"{leg}{brief(mark.point)}: {', '.join(told)}" if told else f"{leg}{brief(mark.point)}"
 
 
-def _has_legs(message: Message) -> bool:
-    return any(run.leg for run in message.runs) or any(mark.leg for mark in message.marks)
+def has_legs(runs: Sequence[Run], marks: Sequence[Mark]) -> bool:
+    """Whether it went to several."""
+    return any(run.leg for run in runs) or any(mark.leg for mark in marks)
 
 
 def _drawn(row: Row, trace: Trace, before: str, below: str) -> Iterator[str]:
     offset = f"+{spoken(row.at_us - trace.began_at_us)}"
     yield f"{offset:>12}  {_bar(row, trace)}  {before}{row.label}"
-    for number, child in enumerate(row.below):
-        is_last = number == len(row.below) - 1
+    rows = row.below()
+    for number, child in enumerate(rows):
+        is_last = number == len(rows) - 1
         yield from _drawn(child, trace, below + ("└─ " if is_last else "├─ "), below + ("   " if is_last else "│  "))
 
 

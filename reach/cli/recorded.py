@@ -10,6 +10,7 @@ from reach.cli import edge
 from reach.cli.picture import moment
 from reach.events.asking import Events, moment_of
 from reach.events.opening import open_store
+from reach.settings import safe_url
 
 
 def with_store(command: edge.Command) -> edge.Command:
@@ -38,21 +39,23 @@ async def asking(url: str, env: str, store: str | None) -> AsyncIterator[Events]
 
 def nothing_of(name: str, env: str, store: str | None) -> int:
     """Say that nothing is recorded."""
-    where = (
-        f"in env {env} and {store}"
-        if store
-        else f"in env {env}, which keeps a day; --event-store names what keeps more"
-    )
-    edge.say(f"reach: no records of {name} {where}")
+    edge.say(f"reach: no records of {name} in {place_of(env, store)}")
     return edge.FAILED
+
+
+def place_of(env: str, store: str | None) -> str:
+    """Where was looked, and where else there may be more."""
+    if not store:
+        return f"env {env}, which keeps a day; --event-store names what keeps more"
+    return f"env {env} and {safe_url(store)}"
 
 
 def line_of(record: dict[str, Any]) -> str:
     """A record on one line."""
-    who = [str(record[name]) for name in ("agent", "chosen", "via", "code") if record.get(name)]
-    msg_id, point = (str(record.get(name) or "") for name in ("msg_id", "point"))
-    line = f"{moment(moment_of(record))}  {msg_id:36}  {record.get('leg', 0)}  {point:18}  {' '.join(who)}"
-    return line.rstrip().replace("\n", "\\n")
+    who = [edge.brief(str(record[name])) for name in ("agent", "chosen", "via", "code") if record.get(name)]
+    msg_id, point = (edge.brief(str(record.get(name) or "")) for name in ("msg_id", "point"))
+    leg = edge.brief(str(record.get("leg", 0)))
+    return f"{moment(moment_of(record))}  {msg_id:36}  {leg}  {point:18}  {' '.join(who)}".rstrip()
 
 
 def tell(record: dict[str, Any], form: str) -> None:

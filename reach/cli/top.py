@@ -116,7 +116,7 @@ def _row(line: Line) -> tuple[str, ...]:
     pace = line.pace
     success = "-" if pace.success is None else f"{pace.success:.1%}"
     took: list[Any] = ["-" if ms is None else f"{ms:.0f} ms" for ms in (pace.p50_ms, pace.p99_ms)]
-    state = f"{line.state} ({line.reason})" if line.reason else line.state
+    state = f"{line.state} ({edge.brief(line.reason)})" if line.reason else line.state
     numbers = (
         f"{line.load:.0%}",
         str(line.in_flight),
@@ -124,4 +124,4 @@ def _row(line: Line) -> tuple[str, ...]:
         f"{'>= ' * pace.at_least}{pace.per_s:.1f}",
         success,
     )
-    return line.agent, state, f"{line.alive}/{line.instances}", *numbers, *took
+    return edge.brief(line.agent), state, f"{line.alive}/{line.instances}", *numbers, *took

@@ -50,5 +50,4 @@ def _tell(found: Trace, *, as_json: bool, indent: int) -> None:
     if as_json:
         edge.data(edge.as_json(found, indent=indent))
     else:
-        for line in lines_of(found):
-            edge.show(line.replace("\n", "\\n"))
+        edge.show("\n".join(lines_of(found)))

@@ -9,11 +9,12 @@ import msgspec
 from reach.envelope.policy_digest import policy_digest
 from reach.envelope.scan import is_json, is_utf8
 from reach.events.decided import Decisions, decisions_of
+from reach.events.fields import text_of
 from reach.events.opening import open_store
-from reach.events.reading import Recorded, batches_from, batches_since, events_in
+from reach.events.reading import Recorded, batches_from, batches_since, events_in, records_in
 from reach.events.recordings import Recording, recordings_in, with_ledger
-from reach.events.store import DAY_US, LAST_US, MAX_FOUND, Event, EventStore, Query, fits, record_of
-from reach.events.traced import Trace, since_of, text_of, trace_of
+from reach.events.store import DAY_US, LAST_US, MAX_FOUND, Event, EventStore, Query, batch_name, fits, record_of
+from reach.events.traced import Trace, since_of, trace_of
 from reach.tracing.record import LOST_PROCESS, TRIMMED
 
 #: What JSON writes as it is.
@@ -119,12 +120,12 @@ class Events:
         """
         collected = Collected(name, whole=whole)
         for _ in range(MAX_ROUNDS):
-            names = collected.names
+            known = len(collected.names)
             if self._store is not None:
                 await self._ask_store(collected)
             async for batch in batches_since(self._source):
                 collected.take_batch(*batch)
-            if collected.names == names:
+            if len(collected.names) == known:
                 break
         if self._store is not None and collected.found:
             since_us, until_us = collected.span()
@@ -234,7 +235,8 @@ class Found:
         before = len(self._by_identity)
         for record in records:
             self._by_identity.setdefault(_identity(record), record)
-            before -= self._drop_oldest()
+            if len(self._by_identity) >= 2 * self.max_found + 1_000:
+                before -= self._drop_oldest()
         return len(self._by_identity) - before
 
     def records(self) -> list[dict[str, Any]]:
@@ -245,8 +247,6 @@ class Found:
 
     def _drop_oldest(self) -> int:
         """Now and then, so that what is held stays bounded; how many went."""
-        if len(self._by_identity) < 2 * self.max_found + 1_000:
-            return 0
         self.cut = True
         by_age = sorted(self._by_identity.items(), key=lambda pair: moment_of(pair[1]))
         gone = len(by_age) - self.max_found
@@ -262,23 +262,33 @@ class Collected:
         self.names = {name}
         self.found = Found()
         self.gaps = Found(1_000)
+        self._whole_batches: set[str] = set()  # of which each record belongs to it: there is nothing more in them
 
     def take(self, records: Iterable[dict[str, Any]]) -> bool:
         """Whether one of them is new and belongs to it. A conversation has all its messages, a message its conversation."""
+        return self.found.take(self._own(records)) > 0
+
+    def _own(self, records: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
         own = [one for one in records if not self.names.isdisjoint(_names_in(one))]
-        own = own if self._whole else [_slim(one) for one in own]
         for record in own:
             if len(self.names) < MAX_FOUND:
-                self.names = self.names | _names_in(record)
-        return self.found.take(own) > 0
+                self.names |= _names_in(record)
+        return own if self._whole else [_slim(one) for one in own]
 
     def take_batch(self, partition: int, batch: bytes) -> bool:
-        """The same, of a batch; one in which no name stands is not read."""
+        """The same, of a batch; one in which no name stands, or nothing more, is not read."""
         if b'"gap"' in batch:
             self.gaps.take(record_of(event.body) for event in events_in(partition, batch) if _is_gap(event))
         if len(self.names) <= 8 and all(_PLAIN(name) and name.encode() not in batch for name in self.names):
             return False
-        return self.take([record_of(event.body) for event in events_in(partition, batch)])
+        of_batch = batch_name(partition, batch)
+        if of_batch in self._whole_batches:
+            return False
+        records = records_in(partition, batch)
+        own = self._own(records)
+        if len(own) == len(records):
+            self._whole_batches.add(of_batch)
+        return self.found.take(own) > 0
 
     def span(self) -> tuple[int, int]:
         """The time in which a gap may have hidden some of them, us."""

@@ -1,12 +1,15 @@
 """Why a message went where it went, as the routers have recorded it. Pure."""
 
+import sys
 from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 
 from reach.envelope.policy_digest import NO_POLICY
-from reach.events.traced import Mark, Record, Run, dict_of, int_of, text_of, trace_of
+from reach.events.fields import Record, counts_of, dict_of, int_of, text_of
+from reach.events.runs import Run
+from reach.events.traced import Mark, trace_of
 
 
 class Looked(msgspec.Struct, frozen=True):
@@ -125,7 +128,7 @@ def _decision(record: Record) -> Decision:
         via=text_of(record, "fallback"),
         tier=text_of(record, "tier"),
         code=text_of(record, "code"),
-        counts={name: number for name, number in dict_of(record, "counts").items() if type(number) is int},
+        counts=counts_of(record),
         candidates=tuple(_looked(one, chosen, total) for one in seen),
         decided_us=int_of(record, "duration_us"),
         worker=text_of(record, "worker"),
@@ -140,4 +143,6 @@ def _looked(seen: dict[str, Any], chosen: tuple[str, ...], total: float) -> Look
 
 def _score(seen: dict[str, Any]) -> float | None:
     score = seen.get("score")
-    return float(score) if isinstance(score, int | float) and not isinstance(score, bool) and score >= 0 else None
+    if not isinstance(score, int | float) or isinstance(score, bool):
+        return None
+    return float(score) if 0 <= score <= sys.float_info.max else None

@@ -12,7 +12,7 @@ import msgspec
 
 from reach.envelope.codes import TABLE
 from reach.envelope.receipt import Status
-from reach.events.traced import Record, int_of, text_of
+from reach.events.fields import Record, int_of, text_of
 
 WINDOW_US = 60_000_000
 #: Runs are counted by tenths of a second.

@@ -2,10 +2,12 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
-from typing import Protocol
+from typing import Any, Protocol
+
+import msgspec
 
 from reach.backend.steps import Record, Snapshot
-from reach.events.store import Event, events_of
+from reach.events.store import Event, events_of, record_of
 
 PAGE = 100
 MAX_BATCHES = 100_000  # of one partition; more are never kept
@@ -83,6 +85,15 @@ def events_in(partition: int, batch: bytes, unread: Unread | None = None) -> Ite
             yield event
         elif unread is not None:
             unread(number, "it is no object")
+
+
+def records_in(partition: int, batch: bytes) -> list[dict[str, Any]]:
+    """The records of a batch as they stand there, all at once where they can be read so; what is none is left out."""
+    try:
+        read = msgspec.json.decode(batch, type=list[Any])
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):  # one that cannot be read hides no other
+        return [record_of(event.body) for event in events_in(partition, batch)]
+    return [record for record in read if isinstance(record, dict)]
 
 
 def _cursor(since_us: int) -> str:

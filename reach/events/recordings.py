@@ -9,7 +9,8 @@ from reach.envelope.codec import decode
 from reach.envelope.message import Envelope
 from reach.envelope.records import decode_receipt
 from reach.errors import EnvelopeError, RecordError
-from reach.events.traced import ENDS, Record, dict_of, int_of, text_of, trace_of
+from reach.events.fields import Record, dict_of, int_of, text_of
+from reach.events.traced import ENDS, trace_of
 
 MAX_DIFFERENCES = 100
 MAX_DEPTH = 64

@@ -116,8 +116,8 @@ class Told(TypedDict, total=False):
 class HopRecord(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """One hop. `at_us` is in the time of Redis; what is empty is not written. A `gap` says in `counts` how many records are missing.
 
-    `final`: the leg has ended here. `envelope` stands in message.received, `receipt` where a run or a leg ends; `left_out` stands for
-    what the env does not keep of it.
+    `final`: the leg has ended here. `stored`: the receipt was sent again, for a copy. `envelope` stands in message.received, `receipt`
+    where a run or a leg ends; `left_out` stands for what the env does not keep of it.
     """
 
     at_us: int
@@ -152,6 +152,7 @@ class HopRecord(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     in_reply_to: str = ""
     type: str = ""  # of the message, where whoever records it has read the envelope
     final: bool = False
+    stored: bool = False
     envelope: msgspec.Raw = NOTHING
     receipt: msgspec.Raw = NOTHING
     left_out: LeftOut | None = None
@@ -223,6 +224,7 @@ def record_of(
         in_reply_to=told.get("in_reply_to", ""),
         type=told.get("type", ""),
         final=told.get("final", False),
+        stored=told.get("stored", False),
         envelope=envelope,
         receipt=receipt,
         left_out=left_out or receipt_left_out,

@@ -91,7 +91,7 @@ async def a_copy_while_it_runs(town: Town) -> None:
     agent.completed a1 run 1 a1 ok final
     message.delivered client run 1 a1 ok
     message.received router duplicate
-    message.delivered client run 1 a1 ok
+    message.delivered client run 1 a1 ok stored
     """
 )
 async def a_copy_when_it_has_ended(town: Town) -> None:

@@ -37,10 +37,11 @@ def flow(points: str, *, traces: int = 1) -> Callable[[Act], Act]:
 
 
 def line_of(kind: str, record: HopRecord) -> str:
-    """`point who [leg N] [round N] [run N] [agent] [code] [final]`."""
+    """`point who [leg N] [round N] [run N] [agent] [code] [final] [stored]`."""
     parts = [record.point, kind]
     parts += [f"leg {record.leg}"] if record.leg else []
     parts += [f"round {record.round}"] if record.round > 1 else []
     parts += [f"run {record.attempt}"] if record.attempt else []
     parts += [part for part in (record.agent, record.code) if part]
-    return " ".join([*parts, "final"] if record.final else parts)
+    parts += ["final"] if record.final else []
+    return " ".join([*parts, "stored"] if record.stored else parts)

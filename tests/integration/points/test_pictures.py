@@ -77,6 +77,14 @@ PICTURES = {
         ├─ round 2 route.matched: 1 of 1 fit, score chose a1
         └─ round 2 run 1 a1/I on H: waited T, ran T, ok
     """,
+    "a_copy_when_it_has_ended": """
+        capability:work MSG from client request: ok, T
+        ├─ route.matched: 1 of 1 fit, score chose a1
+        ├─ run 1 a1/I on H: waited T, ran T, ok
+        ├─ message.delivered: run 1, a1, ok
+        ├─ message.received: duplicate
+        └─ message.delivered: run 1, a1, ok, of a copy
+    """,
     "unsure_and_nobody_else": """
         capability:work MSG from client request: ok, T
         ├─ route.matched: 1 of 1 fit, score chose a1
@@ -95,6 +103,9 @@ async def test_the_picture_of_a_flow(name: str) -> None:
     _, *lines = lines_of(found)
     wanted = [line.strip() for line in PICTURES[name].strip().splitlines()]
     assert [_plain(line) for line in lines] == wanted
+    (message,) = found.messages
+    own = [record["at_us"] for record in records if record.get("code") != "duplicate" and not record.get("stored")]
+    assert message.ended_at_us == max(own), "a copy makes it no longer"
     # What --json and --follow say is the same tree.
     assert msgspec.json.decode(msgspec.json.encode(found), type=Trace) == found
     begun = trace_of("any", records[:3])
