@@ -15,11 +15,25 @@ from reach.events.store import record_of
 LAST_US = LAST_MOMENT_MS * 1000
 
 
+#: Commands of their own that people look for here.
+BESIDE = {
+    "tail": "prints records as they come",
+    "trace": "draws a conversation",
+    "explain": "says why a message went where it went",
+    "replay": "sends recordings once more",
+}
+
+
 class _Named(click.Group):
     """`reach events NAME` is `reach events show NAME`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Put the command in where none is named."""
+        if args and args[0] in BESIDE:
+            raise click.UsageError(
+                f"`reach events {args[0]}` is no command: `reach {args[0]}` {BESIDE[args[0]]}. "
+                f"The records of a message or conversation that is called so: reach events show {args[0]}"
+            )
         if not args or (args[0] not in self.commands and args[0] not in {"-h", "--help"}):
             args = ["show", *args]
         return super().parse_args(ctx, args)

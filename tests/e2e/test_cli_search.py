@@ -116,3 +116,37 @@ def test_tail_prints_what_comes_and_fits(server: PrivateServer, client: Wire) ->
         assert json.loads(shown.first_line())["msg_id"] == "after"
         shown.signal(signal.SIGINT)
         assert shown.wait()[0] == 130
+
+
+def test_what_does_not_exist_is_told(server: PrivateServer, client: Wire, tmp_path: Path) -> None:
+    put(client, {"at_us": NOON_US, "point": "agent.completed", "code": "ok", "msg_id": "m1", "type": "order"})
+
+    def asked(*arguments: str) -> tuple[int, str]:
+        done = reach(*arguments, REACH_REDIS_URL=server.url)
+        assert done.stdout == b""
+        return done.returncode, done.stderr.decode()
+
+    for command in (("events", "search"), ("tail",)):
+        status, said = asked(*command, "--point", "message.retired")
+        assert status == 2
+        assert "'message.retired' is no point: did you mean message.retried?; there are message.received, " in said
+        assert all(point in said for point in ("capacity.wanted", "gap", "message.dead"))
+    status, said = asked("events", "search", "--code", "handler.err0r", "--code", "our.own", "--code", "auth.odd")
+    assert status == 1
+    assert "no records fit in env dev, which keeps a day; --event-store names" in said
+    assert "handler.err0r is no code of reach's own: did you mean handler.error? (docs/codes.md)" in said
+    assert "our.own" not in said, "agents have codes of their own"
+    assert "auth.odd" not in said
+    status, said = asked("events", "search", "--type", "request1")
+    assert status == 1
+    assert "env dev has no message type request1: did you mean request? (reach types ls)" in said
+    for command in (("events", "search"), ("trace", "m1"), ("explain", "m1")):
+        status, said = asked(*command, "--event-store", f"sqlite:{tmp_path}/typo")
+        assert status == 78
+        assert f"event store {tmp_path}/typo: there is no such folder; an archiver makes and fills it" in said
+    assert list(tmp_path.iterdir()) == []
+    for beside in ("tail", "trace", "explain", "replay"):
+        status, said = asked("events", beside, "--agent", "x")
+        assert status == 2
+        assert f"`reach events {beside}` is no command: `reach {beside}` " in said
+    assert asked("events", "show", "tail")[0] == 1
