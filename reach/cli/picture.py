@@ -51,9 +51,9 @@ def lines_of(trace: Trace) -> list[str]:
             f"{trace.missing} records (of any conversation) were lost meanwhile: something may be missing here"
         )
     for lost in trace.lost[:MAX_LOST]:
-        where = f" on {lost.node}" if lost.node else ""
+        where = f" on {brief(lost.node)}" if lost.node else ""
         between = f"between {moment(lost.since_us)} and {moment(lost.until_us)}"
-        lines.append(f"{lost.worker}{where} ended without a word: records of it may be missing {between}")
+        lines.append(f"{brief(lost.worker)}{where} ended without a word: records of it may be missing {between}")
     if len(trace.lost) > MAX_LOST:
         lines.append(f"so did {len(trace.lost) - MAX_LOST} more processes (--json names them)")
     if trace.cut:

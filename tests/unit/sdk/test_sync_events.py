@@ -45,7 +45,7 @@ def test_a_message_is_found_traced_and_explained(reach: SyncReach) -> None:
 
 
 def test_a_store_is_asked_as_well_and_let_go(reach: SyncReach, tmp_path: Path) -> None:
-    kept = reach.events.with_store(f"sqlite:{tmp_path}/events")
+    kept = reach.events.with_store(f"sqlite:{tmp_path}")
     assert kept.find(Query(fields={"msg_id": ("nobody",)})) == []
     kept.close()
     kept.close()
