@@ -265,20 +265,20 @@ class Partition:
         self.back(n, burn=True)
         self.note(n, settled=True, best=best, worth=worth, asked=False)
 
-    def lose(self, n: int) -> None:
-        """End a leg as backend.unavailable: its bytes are nowhere."""
+    def lose(self, n: int, *, told: bool = False) -> None:
+        """End a leg as backend.unavailable: its bytes are nowhere. `told`: to the caller, if that ends it with its best answer."""
         if not self.lost_bytes:
             self.blame("the bytes are lost, and nobody has deleted them")
-        self.close(n, EXPIRED, retryable=True)
+        self.close(n, EXPIRED, retryable=True, told=told and self.legs[n].best >= 0)
 
     def back(self, n: int, *, burn: bool, told: bool = False) -> bool:
-        """Give a leg back for a new decision. False: it has ended, with its best answer (`told`: to the caller), or without its bytes."""
+        """Give a leg back for a new decision. False: it has ended. `told`: to the caller, where that is with its best answer."""
         leg = self.legs[n]
         if leg.best >= 0 and (burn or leg.state == RUNNING) and self.on("second"):
             self.close(n, DONE, retryable=True, told=told)
             return False
         if not self.has_bytes(leg):
-            self.lose(n)
+            self.lose(n, told=told)
             return False
         self.env = self.env or self.on("keep")
         self.drop(leg.hand, leg.agent)
