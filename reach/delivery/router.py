@@ -249,7 +249,12 @@ class Router:
                 return
             mark = self._trail.mark()
             decided_us = (mark - started) // len(kept)
-            results = await self._apply(partition, kept)
+            try:
+                results = await self._apply(partition, kept)
+            except SERVER_ERRORS:
+                for case in kept:  # each may have been applied
+                    self._trail.unanswered(case)
+                raise
             await self._remembering.keep(kept, results, self._now_ms())
             cases = []
             for case, result in zip(kept, results, strict=True):
@@ -268,6 +273,8 @@ class Router:
                 elif result.verdict == "done":
                     self._trail.routed(case, result, mark, decided_us)
                     self._tell_wait(case)
+                else:
+                    self._trail.unanswered(case)
 
     def _note_open(self, partition: int, case: Case, result: RouteResult) -> None:
         """Whoever comes next to the same agent need not ask `route` first."""

@@ -1,5 +1,6 @@
 """What a router leaves behind for those who ask later: a hop record for each thing that a verdict made true."""
 
+from collections.abc import Sequence
 from typing import Protocol, Unpack
 
 from reach.backend.steps import Again, Answer, DueEvent, Plan, Record, Refuse, RouteResult, Send
@@ -57,6 +58,10 @@ class Trail:
         if case.envelope is not None and case.refused is None:
             case.read_mark = self.mark()
 
+    def unanswered(self, case: Case) -> None:
+        """What became of it is not known here: the reply was lost, or another has it. That it came is; the span is the same twice."""
+        self._arrived(case)
+
     def routed(self, case: Case, result: RouteResult, mark: int, decided_us: int) -> None:
         """A decision has been applied. `mark`: when it was sent off, so that nothing that follows from it seems to come first."""
         self._counting.routed(case, result)
@@ -83,11 +88,14 @@ class Trail:
             told["schema"], traceparent = case.envelope.payload.schema or "", case.envelope.traces.traceparent
         if isinstance(burial, Refuse) and burial.receipt:
             told["receipt"] = ReceiptContent(burial.receipt, schema=told.get("schema", ""), is_ours=True)
-        elif isinstance(burial, Send) and burial.plans and burial.plans[0].answer is not None:
-            told["receipt"] = made(burial.plans[0].answer, told, msg_id, is_ours=True)
-        self._hops.add(burial.entry.partition, "message.dead", msg_id, traceparent=traceparent, **told)
-        told["leg"], mailbox = 0, burial.reply_to if isinstance(burial, Send) else burial.mailbox
-        tell_delivered(self._hops, burial.entry.partition, msg_id, told, [mailbox], traceparent)
+        boxes: Sequence[str] = [burial.reply_to if isinstance(burial, Send) else burial.mailbox]
+        boxes = case.record.head.mailboxes if case.record is not None else boxes
+        for leg, agent in _buried_legs(case, burial):
+            of: Told = {**told, "leg": leg, "agent": agent}
+            if isinstance(burial, Send) and burial.plans and burial.plans[0].answer is not None:
+                of["receipt"] = made(burial.plans[0].answer, of, msg_id, is_ours=True)
+            self._hops.add(burial.entry.partition, "message.dead", msg_id, traceparent=traceparent, **of)
+            tell_delivered(self._hops, burial.entry.partition, msg_id, of, boxes, traceparent)
 
     def due(self, partition: int, event: DueEvent, record: Record | None, mark: int) -> None:
         """What `due`, asked at `mark`, did to a leg, and its record after that."""
@@ -134,7 +142,8 @@ class Trail:
             came: Came = "copy" if _is_copy(result) else "first"
             self._end(case, "message.rejected", {"code": _REJECTED[result.known], "came": came}, None)
         elif result.known == "tombstone":
-            self._end(case, "message.cancelled", {"code": "cancelled"}, None)
+            for leg in _cancelled_legs(case, send):
+                self._end(case, "message.cancelled", {"leg": leg, "code": "cancelled"}, None)
         if result.known:
             return
         self._matched(case, choice, mark, decided_us)
@@ -214,6 +223,8 @@ class Trail:
 
     def _end(self, case: Case, point: Point, told: Told, answer: Answer | None, *, is_ours: bool = False) -> None:
         """A leg has ended, with this answer."""
+        if told.get("code") == "stage.failed" and _is_wide(case):
+            return  # the script tells of each such end, since most are of legs that no decision is about
         told["final"] = True
         if answer is not None:
             envelope = case.envelope
@@ -279,6 +290,30 @@ class Trail:
 def _is_copy(result: RouteResult) -> bool:
     """Whether the message was known: a new one has legs, also where its line has no room for it."""
     return result.known in _COPIES and not result.hands
+
+
+def _is_wide(case: Case) -> bool:
+    """Whether it is a broadcast."""
+    if case.record is not None:
+        return case.record.head.scope == "all"
+    return isinstance(case.decision, Send) and case.decision.head.scope == "all"
+
+
+def _cancelled_legs(case: Case, send: Send) -> list[int]:
+    """The legs that the cancel that was there first has ended; who would have observed them has none."""
+    if case.record is not None:
+        hand = f"0-{send.head.round}"  # what a later round has opened, and nobody has had
+        return [number for number, leg in case.record.legs.items() if leg.hand == hand and leg.code == "cancelled"]
+    return [number for number, plan in enumerate(send.plans) if plan.act != "observe"]
+
+
+def _buried_legs(case: Case, burial: Send | Refuse) -> list[tuple[int, str]]:
+    """The legs that end with a burial, and whose they are."""
+    if isinstance(burial, Send):
+        return [(leg, plan.agent) for leg, plan in enumerate(burial.plans)] or [(0, "")]
+    if case.reference is not None:
+        return [(case.reference.leg, case.leg.agent if case.leg is not None else "")]
+    return [(0, "")]
 
 
 def _round_of(case: Case) -> int:

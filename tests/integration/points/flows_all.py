@@ -3,10 +3,11 @@
 from typing import Any
 
 from reach import Context
-from tests.faults.flows import answered
+from tests.faults.flows import answered, quiet
 from tests.faults.handlers import Handler
 from tests.faults.history import History
 from tests.faults.process import Process
+from tests.integration.points.flows_ends import no_router
 from tests.integration.points.flows_one import everybody
 from tests.integration.points.table import flow
 from tests.integration.points.town import Town
@@ -170,3 +171,40 @@ async def an_agent_of_all_is_gone(town: Town) -> None:
     town.processes["a2"].die()
     town.ask({"do": "ok"}, scope="all", timeout=120, ttl=120)
     await answered(town)
+
+
+@flow(
+    """
+    message.received router
+    route.matched router
+    route.failed router a2 stage.failed final
+    message.delivered client a2 stage.failed
+    """
+)
+async def nobody_is_in_the_first_stage(town: Town) -> None:
+    await everybody(town, "a2")
+    town.ask({"do": "ok"}, **ORDER)
+    await answered(town)
+
+
+@flow(
+    """
+    message.received router
+    message.cancelled router cancelled final
+    message.delivered client cancelled
+    message.cancelled router leg 1 cancelled final
+    message.delivered client leg 1 cancelled
+    """
+)
+async def all_cancelled_before_it_was_routed(town: Town) -> None:
+    await everybody(town, "a1", "a2")
+    await no_router(town)
+
+    async def send() -> None:
+        town.handle = await town.clients["client"].send("capability:work", {"do": "ok"}, scope="all")
+
+    await town.until(town.processes["client"].spawn(send()).done, "the send")
+    town.processes["client"].spawn(town.handle.cancel())
+    await town.settle()
+    await town.router("router-2")
+    await quiet(town)
