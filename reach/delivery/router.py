@@ -18,6 +18,7 @@ from reach.delivery.on_behalf import OnBehalf
 from reach.delivery.rates import Rates
 from reach.delivery.refusing import burials
 from reach.delivery.remembering import Remembering
+from reach.delivery.reopened import opened
 from reach.delivery.replies import Replies
 from reach.delivery.rooms import refused_by, waiting_for
 from reach.delivery.soonest import SOON_MS, plans_of, soonest_ms
@@ -271,6 +272,7 @@ class Router:
                 if result.verdict == "error":
                     await self._bury(partition, case, result.error)
                 elif result.verdict == "done":
+                    case.record = await opened(self._backend, partition, case, result, self._log)
                     self._trail.routed(case, result, mark, decided_us)
                     self._tell_wait(case)
                 else:

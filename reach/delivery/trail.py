@@ -7,6 +7,7 @@ from reach.backend.steps import Again, Answer, DueEvent, Plan, Record, Refuse, R
 from reach.delivery.counting import RouteCounting
 from reach.delivery.judge import Case
 from reach.delivery.planning import FALLBACK
+from reach.delivery.reopened import reopens_legs
 from reach.delivery.retry import code_of
 from reach.delivery.telling import made, put_receipt, tell_delivered, told_of
 from reach.envelope.ledger import LegState
@@ -147,12 +148,25 @@ class Trail:
         if result.known:
             return
         self._matched(case, choice, mark, decided_us)
+        if reopens_legs(send, result):
+            self._reopened(case, send, result, choice, mark)
+            return
         for leg, step in enumerate(choice.steps):
             hand = result.hands[leg] if leg < len(result.hands) else ""
             if hand and not isinstance(step, Observe):
                 self._add(case, "route.sent", leg=leg, attempt=1, agent=send.plans[leg].agent, hand=hand, mark=mark)
             elif isinstance(step, Finish):
                 self._ended(case, step, send.plans[leg], leg, 0, step.code)
+
+    def _reopened(self, case: Case, send: Send, result: RouteResult, choice: Choice, mark: int) -> None:
+        """A later round of a broadcast: which legs it has opened, and whose they are, the ledger alone knows."""
+        chosen = {plan.agent: (plan, step) for plan, step in zip(send.plans, choice.steps, strict=False)}
+        for number, leg in case.record.legs.items() if case.record is not None else ():
+            plan, step = chosen.get(leg.agent, (None, None))
+            if leg.hand in result.hands and leg.state is not LegState.OBSERVED:
+                self._add(case, "route.sent", leg=number, attempt=1, agent=leg.agent, hand=leg.hand, mark=mark)
+            elif plan is not None and isinstance(step, Finish) and leg.hand == f"0-{send.head.round}":
+                self._ended(case, step, plan, number, 0, step.code)
 
     def _decided(self, case: Case, again: Again, result: RouteResult, mark: int, decided_us: int) -> None:
         self._stage(case, again, result, mark)

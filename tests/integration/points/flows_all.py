@@ -27,6 +27,20 @@ def fails_once(process: Process, history: History) -> Handler:
     return work
 
 
+def fails_first(process: Process, history: History) -> Handler:
+    """A handler whose first call fails."""
+    calls: list[str] = []
+
+    async def work(_: dict[str, Any], ctx: Context) -> Any:
+        history.started(ctx.msg_id, process)
+        calls.append(ctx.msg_id)
+        if len(calls) == 1:
+            raise RuntimeError("the first call")
+        return len(calls)
+
+    return work
+
+
 @flow(
     """
     message.received router
@@ -208,3 +222,39 @@ async def all_cancelled_before_it_was_routed(town: Town) -> None:
     await town.settle()
     await town.router("router-2")
     await quiet(town)
+
+
+@flow(
+    """
+    message.received router
+    route.matched router
+    route.sent router run 1 a1
+    agent.received a1 run 1 a1
+    agent.responding a1 run 1 a1 ok
+    agent.completed a1 run 1 a1 ok final
+    message.delivered client run 1 a1 ok
+    message.received router round 2
+    route.matched router round 2
+    message.delivered client round 2 run 1 a1 ok stored
+    route.sent router leg 1 run 1 a2
+    agent.received a2 leg 1 run 1 a2
+    agent.responding a2 leg 1 run 1 a2 handler.error
+    agent.completed a2 leg 1 run 1 a2 handler.error
+    message.dead router leg 1 run 1 a2 handler.error final
+    message.delivered client leg 1 run 1 a2 handler.error
+    route.sent router leg 1 round 2 run 1 a2
+    agent.received a2 leg 1 round 2 run 1 a2
+    agent.responding a2 leg 1 round 2 run 1 a2 ok
+    agent.completed a2 leg 1 round 2 run 1 a2 ok final
+    message.delivered client leg 1 round 2 run 1 a2 ok
+    """
+)
+async def one_of_all_is_asked_again(town: Town) -> None:
+    await town.router()
+    await town.agent("a1")
+    await town.agent("a2", make=fails_first)
+    await town.client()
+    for _ in range(2):
+        town.ask({"do": "ok"}, key="k", max_attempts=1, scope="all", timeout=90, ttl=90)
+        await answered(town)
+        await town.advance(10)

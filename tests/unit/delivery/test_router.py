@@ -1,5 +1,6 @@
 """The router under faults: poison, lost replies, a crash of its own. Run by hand on the memory backend, one run at a time."""
 
+import contextlib
 import json
 import random
 import uuid
@@ -345,6 +346,26 @@ async def test_whoever_looks_for_what_is_due_is_told_of_a_short_wait(bench: Benc
     await bench.send()
     await bench.router.run_once()
     assert bench.waits == [200, 300]
+
+
+@pytest.mark.parametrize("verdict", ["lost", "skipped"])
+async def test_the_arrival_of_what_was_applied_is_recorded_though_nobody_says_so(bench: Bench, verdict: str) -> None:
+    async def lossy(partition: int, decisions: Sequence[Decision]) -> list[RouteResult]:
+        await MemoryBackend.route(bench.backend, partition, decisions)
+        if verdict == "lost":
+            raise BackendUnavailable("the reply was lost")
+        return [RouteResult("skipped") for _ in decisions]
+
+    bench.backend.route = lossy  # type: ignore[method-assign]
+    msg_id = await bench.send()
+    with contextlib.suppress(BackendUnavailable):
+        await bench.router.run_once()
+    assert bench.delivered() == [msg_id]
+    await bench.hops.flush()
+    stream = bench.store.stream(KEYS.events(0))
+    told = [one for _, fields in stream.all() for one in json.loads(fields[b"b"])] if stream is not None else []
+    arrivals = [one for one in told if one["point"] == "message.received"]
+    assert [(one["msg_id"], one["source"]) for one in arrivals] == [(msg_id, "tester")]
 
 
 def test_decisions_without_a_moment_ask_nobody() -> None:
