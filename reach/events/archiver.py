@@ -128,7 +128,9 @@ class Archiver:
             noted=self._noted.get(partition),
         )
         self._noted.pop(partition, None)
-        gaps = list(gaps_of(partition, followed, await self._source.now_ms()))
+        gaps: list[Event] = []
+        if followed.trimmed is not None or followed.gone:  # else nobody asks what time it is: this runs at all hours
+            gaps = list(gaps_of(partition, followed, await self._source.now_ms()))
         self._count(partition, followed)
         # In a thread: the loop may serve a router beside it, which must not wait for thousands of records.
         events = await asyncio.to_thread(lambda: [*self._events(partition, followed.batches)])

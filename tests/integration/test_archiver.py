@@ -13,6 +13,7 @@ from reach.events.archiver import GROUP, Archiver
 from reach.events.opening import open_store
 from reach.events.sqlite import SqliteStore
 from reach.events.store import Event, Query, StoreUnavailable
+from reach.testing import FaultyBackend
 from tests.integration.spine import Connect
 
 pytestmark = pytest.mark.leaves_work(why="the archivers' group stays, as in life")
@@ -95,6 +96,17 @@ async def test_what_a_dead_archiver_held_is_kept_by_another(backend: Backend, st
     assert taken.batches
     await drain(archiver)
     assert await kept(store) == ["m1"]
+    await archiver.close()
+
+
+async def test_of_an_idle_partition_it_asks_one_thing_a_run(backend: Backend, store: Lame) -> None:
+    watched = FaultyBackend(backend)
+    archiver = Archiver(watched.backend, store, [0], "a1")
+    await archiver.run_once()  # which also tidies
+    watched.calls.clear()
+    for _ in range(3):
+        await archiver.run_once()
+    assert [call for call in watched.calls if call != "finish_events"] == ["follow_events"] * 3
     await archiver.close()
 
 
