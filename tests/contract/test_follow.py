@@ -105,6 +105,23 @@ async def test_what_was_trimmed_unread_is_counted_once(drive: Drive) -> None:
     assert last.batches[0][0] == again.trimmed.first
 
 
+async def test_what_was_trimmed_in_the_hands_of_one_who_keeps_it_stops_nothing(drive: Drive) -> None:
+    """Whoever holds batches for long (the exporter of spans) does not finish them because they are trimmed: it has read them."""
+    await keep_two(drive)
+    await write(drive, b"[1]")
+    held = await follow(drive)
+    last = last_read = held.batches[-1][0]
+    await write(drive, b"[2]", b"[3]")
+    for _ in range(2):
+        some = await follow(drive, max_batches=1, idle_ms=0, after=last)
+        assert (some.gone, some.trimmed, len(some.batches)) == ((last,), None, 1)
+        last_read = some.batches[0][0]
+        await finish(drive, Followed(batches=some.batches))
+    assert (await follow(drive, idle_ms=0, after=last_read)).gone == (last,), "until it is finished"
+    await finish(drive, held)
+    assert await follow(drive, idle_ms=0, after=last_read) == Followed()
+
+
 async def test_what_was_trimmed_since_is_told_for_itself(drive: Drive) -> None:
     await keep_two(drive)
     await write(drive, b"[0]")

@@ -51,7 +51,11 @@ MUTANTS = (
         _MISSED,
     ),
     memory(
-        "follow missed, until it is noted", "following", "if not found and trimmed is None:", "if not found:", _MISSED
+        "follow missed, until it is noted",
+        "following",
+        "if trimmed is None and not _whole(found):",
+        "if not _whole(found):",
+        _MISSED,
     ),
     memory("follow missed, once", "following", "max(group.entries_read, noted.trimmed)", "group.entries_read", _MISSED),
     memory("follow late", "following", "    made.entries_read = stream.added - len(stream)\n", "", _LATE),

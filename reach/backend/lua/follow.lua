@@ -73,5 +73,6 @@ if #out == 2 and #gone == 0 then
     if #call('XRANGE', key, row[1], row[1]) == 0 then gone[#gone + 1] = row[1] else tell(call('XCLAIM', key, group, reader, 0, row[1])) end
   end
 end
-if #out == 2 and #gone == 0 and place[1] == place[2] then read('>') end
+-- What is gone holds nothing up: who keeps batches for long keeps those that are trimmed meanwhile as well.
+if #out == 2 and place[1] == place[2] then read('>') end
 return out

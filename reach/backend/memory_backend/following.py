@@ -29,8 +29,8 @@ class FollowingSide(Side):
             found = of.own(reader, now_ms, max_batches, after)
             if not found:
                 found = of.left(reader, idle_ms, max_batches, now_ms)
-            if not found and trimmed is None:
-                found = list(of.read(reader, max_batches, now_ms))
+            if trimmed is None and not _whole(found):
+                found = [*found, *of.read(reader, max_batches, now_ms)]
             gone = tuple(entry_id for entry_id, fields in found if fields is None)
             return Followed(tuple(_whole(found)), trimmed, gone)
 
