@@ -5,10 +5,11 @@ import json
 
 import pytest
 
+from reach.backend.scripts import script
 from reach.backend.steps import LastBeat, MetaKind, RegisterResult, Written
 from reach.errors import BackendError
 from tests.contract.drive import Drive
-from tests.contract.places import KEYS
+from tests.contract.places import KEYS, RedisPlace
 
 NEVER = 1 << 52  # no beat is as late as that
 CARD = b'{"agent_id":"a1","capabilities":[{"name":"refund"}]}'
@@ -292,6 +293,17 @@ async def test_a_setting_is_written_told_and_removed(drive: Drive, kind: str, op
     await drive.backend.set_meta(kind, "name", None)  # type: ignore[arg-type]
     assert "name" not in getattr(await drive.backend.snapshot(), kind)
     assert (await drive.backend.changes(change.id, 0))[0].data == b""
+
+
+async def test_who_does_not_say_what_he_has_read_writes_whatever_lies_there(drive: Drive) -> None:
+    """The last two arguments of the script may be left out, as by whoever knew it before it had them."""
+    for value in (b"1", b"2"):
+        if isinstance(drive.place, RedisPlace):
+            argv = ("meta", "name", 1, value)
+            assert int(await drive.place.raw.eval(script("set_meta").text, 1, KEYS.agents(), *argv)) > 0
+        else:
+            await drive.backend.set_meta("meta", "name", value)
+        assert (await drive.backend.snapshot()).meta["name"] == value.decode()
 
 
 @pytest.mark.parametrize("kind", ["meta", "routes", "types", "rules"])

@@ -22,7 +22,7 @@ MUTANTS = (
     lua(
         "setting",
         "set_meta.lua",
-        "if ARGV[5] ~= '' and call('HGET', key, ARGV[2]) ~= (ARGV[5] == '1' and ARGV[6]) then return 0 end",
+        "if known ~= '' and call('HGET', key, ARGV[2]) ~= (known == '1' and ARGV[6]) then return 0 end",
         "",
         _SWAP,
     ),

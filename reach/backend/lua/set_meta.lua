@@ -5,8 +5,8 @@
 -- ARGV name text the field
 -- ARGV keep integer 1: write the value, 0: remove the field
 -- ARGV value bytes the value
--- ARGV known integer 1: only where `expected` lies; 0: only where nothing does; '' = whatever lies there
--- ARGV expected bytes the value that the caller has read
+-- ARGV known integer 1: only where `expected` lies; 0: only where nothing does; '' or absent: whatever lies there
+-- ARGV expected bytes the value that the caller has read; absent with it
 -- RETURNS the version of the env; 0: another value lies there, nothing was written
 -- REPEAT the same value under the next version; with `known` 0, unless the value stays the same
 -- INCLUDE env
@@ -15,6 +15,7 @@ local op = ops[ARGV[1]]
 if not op then return redis.error_reply('REACH_BAD_KIND ' .. ARGV[1]) end
 if op == 'meta' and ARGV[2] == 'v' then return redis.error_reply('REACH_BAD_FIELD v is counted by the scripts') end
 local key = own(ARGV[1], 'hash')
-if ARGV[5] ~= '' and call('HGET', key, ARGV[2]) ~= (ARGV[5] == '1' and ARGV[6]) then return 0 end
+local known = ARGV[5] or ''
+if known ~= '' and call('HGET', key, ARGV[2]) ~= (known == '1' and ARGV[6]) then return 0 end
 if ARGV[3] == '1' then call('HSET', key, ARGV[2], ARGV[4]) else call('HDEL', key, ARGV[2]) end
 return tell(next_version(), op, ARGV[2], ARGV[3] == '1' and ARGV[4] or '')
