@@ -45,7 +45,7 @@ class Reaper:
         self._clock: Clock = clock or SystemClock()
         self._grace = Grace(2 * PACE_MS)
         self._sweeper = Sweeper(backend)
-        self._recorders, self._on_lost = LostRecorders(backend), on_lost
+        self._recorders = LostRecorders(backend, on_lost)
         self._looking_since_ms: int | None = None
         self._swept_at_ms = 0
         self._silent: dict[str, int] = {}  # agents without any beat -> when first seen so, by our own clock
@@ -80,10 +80,7 @@ class Reaper:
         """Mark gaps for the processes that are gone; none where this look is late: what was read is old by then."""
         if self._clock.monotonic_ms() - began_ms > LATE_MS:
             return 0
-        lost = await self._recorders.run(now_ms, REMOVE_MS)
-        if lost:
-            self._on_lost(lost)
-        return lost
+        return await self._recorders.run(now_ms, REMOVE_MS)
 
     async def _reap(self, agent_id: str, before_ms: int) -> tuple[int, int]:
         """Forget the silent instances of one agent, and the agent itself when no other is left: (agents, instances)."""

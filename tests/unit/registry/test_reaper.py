@@ -5,7 +5,10 @@ import json
 
 import pytest
 
+from reach.errors import BackendUnavailable
+from reach.registry.lost_recorders import LostRecorders
 from reach.registry.reaper import Reaper
+from reach.testing import FaultyBackend
 from tests.unit.registry.place import Place
 
 
@@ -192,6 +195,26 @@ async def test_a_process_that_stops_saying_what_it_has_written_is_marked_once() 
     ((mark,),) = batches
     assert (mark["point"], mark["code"], mark["node"], mark["worker"]) == ("gap", "process.lost", "n1", "gone")
     assert (mark["at_us"], mark["duration_us"]) == ((began_ms + 31_000) * 1000, 31_000_000)
+
+
+async def test_who_is_marked_and_cannot_be_forgotten_yet_is_counted_once() -> None:
+    place, heard = Place(), list[int]()
+    faulty = FaultyBackend(place.backend)
+    recorders = LostRecorders(faulty.backend, heard.append)
+    now_ms = await place.backend.now_ms()
+    for name in ("n1/w1", "n1/w2"):
+        await place.backend.tell_recorder(name, now_ms)
+    faulty.fail("record")
+    with pytest.raises(BackendUnavailable):
+        await recorders.run(now_ms + 1_000, 500)
+    assert heard == []
+    faulty.fail("forget_recorder")
+    with pytest.raises(BackendUnavailable):
+        await recorders.run(now_ms + 2_000, 500)
+    assert heard == [2], "they are marked"
+    assert await recorders.run(now_ms + 3_000, 500) == 2
+    await place.backend.tell_recorder("n1/w1", now_ms + 3_000)
+    assert (await recorders.run(now_ms + 9_000, 500), heard) == (1, [2, 1])
 
 
 async def test_nobody_is_marked_where_nobody_could_speak(reaped: Reaped) -> None:
