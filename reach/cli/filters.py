@@ -12,7 +12,7 @@ from reach.cli import edge
 from reach.envelope.codes import TABLE
 from reach.events.store import Query
 from reach.tracing.naming import DUPLICATE
-from reach.tracing.record import Point
+from reach.tracing.record import LOST_PROCESS, TRIMMED, Point
 
 _UNITS_US = {"s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000, "d": 86_400_000_000}
 _AGO = re.compile(r"(\d{1,9})([smhd])").fullmatch
@@ -21,7 +21,7 @@ _NUMBER = re.compile(r"\d{1,12}(\.\d{1,6})?").fullmatch
 NAMES = ("agent", "type", "schema", "code", "point", "msg_id", "correlation_id")
 POINTS: Final[tuple[str, ...]] = get_args(Point)
 #: Of receipts, and what only records say.
-CODES: Final = frozenset({*(line.code for line in TABLE), DUPLICATE, "input_required", "stale"})
+CODES: Final = frozenset({*(line.code for line in TABLE), DUPLICATE, LOST_PROCESS, TRIMMED, "input_required", "stale"})
 
 Since = tuple[bool, int]
 """us: before now (True), or since 1970."""
