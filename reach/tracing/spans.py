@@ -14,7 +14,7 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
-from reach.tracing.record import HopRecord
+from reach.tracing.record import LOST_PROCESS, HopRecord
 from reach.tracing.sampling import GOOD_CODES
 
 INBOX, AGENT, REPLY = "reach.inbox", "reach.agent.{agent}", "reach.reply"
@@ -77,6 +77,12 @@ def span_of(record: HopRecord, resource: Callable[[str], Resource], partition: i
 
 def _gap(record: HopRecord, resource: Callable[[str], Resource], partition: int) -> ReadableSpan:
     """Records are missing here: whoever looks at traces must see it there."""
+    told = {
+        "error.type": record.code,
+        "messaging.client.id": record.worker or record.instance,
+        "reach.node": record.node,
+    }
+    why = "records may be missing" if record.code == LOST_PROCESS else "records are missing"
     said = f"{partition}|{record.at_us}|{record.worker}|{record.instance}".encode()
     return ReadableSpan(
         name="gap",
@@ -87,10 +93,11 @@ def _gap(record: HopRecord, resource: Callable[[str], Resource], partition: int)
         attributes={
             "reach.point": "gap",
             "reach.partition": partition,
+            **{name: value for name, value in told.items() if value},
             **{f"reach.count.{name}": number for name, number in record.counts.items()},
         },
         kind=SpanKind.INTERNAL,
-        status=Status(StatusCode.ERROR, "records are missing"),
+        status=Status(StatusCode.ERROR, why),
         start_time=(record.at_us - record.duration_us) * 1000,
         end_time=record.at_us * 1000,
         instrumentation_scope=SCOPE,

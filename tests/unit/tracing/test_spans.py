@@ -130,8 +130,25 @@ def test_a_gap_is_a_trace_of_its_own_that_nobody_can_overlook() -> None:
     gap = HopRecord(at_us=5, point="gap", msg_id="", leg=0, attempt=0, worker="w1", counts={"missing": 7})
     span = spans_of([gap])["gap"]
     assert (span.name, span.parent, span.status.status_code) == ("gap", None, StatusCode.ERROR)
-    assert dict(span.attributes or {}) == {"reach.point": "gap", "reach.partition": 3, "reach.count.missing": 7}
+    facts = {"reach.point": "gap", "reach.partition": 3, "messaging.client.id": "w1", "reach.count.missing": 7}
+    assert dict(span.attributes or {}) == facts
     assert spans_of([gap])["gap"].context == span.context
+
+
+def test_a_gap_says_of_which_kind_it_is_and_of_whom() -> None:
+    lost = HopRecord(
+        at_us=5, point="gap", msg_id="", leg=0, attempt=0, node="n1", worker="w1", code="process.lost", counts={"processes": 1}
+    )  # fmt: skip
+    span = spans_of([lost])["gap"]
+    assert dict(span.attributes or {}) == {
+        "reach.point": "gap",
+        "reach.partition": 3,
+        "error.type": "process.lost",
+        "messaging.client.id": "w1",
+        "reach.node": "n1",
+        "reach.count.processes": 1,
+    }
+    assert span.status.description == "records may be missing"
 
 
 async def test_a_record_that_knows_only_the_message_joins_its_trace() -> None:
