@@ -50,6 +50,11 @@ def lines_of(trace: Trace) -> list[str]:
         lines.append(
             f"{trace.missing} records (of any conversation) were lost meanwhile: something may be missing here"
         )
+    if trace.missing_batches:
+        lines.append(
+            f"{trace.missing_batches} batches of records (each of up to 100, of any conversation) were lost meanwhile: "
+            "something may be missing here"
+        )
     for lost in trace.lost[:MAX_LOST]:
         where = f" on {brief(lost.node)}" if lost.node else ""
         between = f"between {moment(lost.since_us)} and {moment(lost.until_us)}"

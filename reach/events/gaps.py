@@ -6,7 +6,7 @@ import msgspec
 
 from reach.backend.followed import Followed
 from reach.events.store import DAY_US, Event, event_of
-from reach.tracing.record import TRIMMED, HopRecord
+from reach.tracing.record import BATCHES, TRIMMED, HopRecord
 
 
 def gap_records(followed: Followed, now_ms: int) -> Iterator[tuple[str, HopRecord]]:
@@ -39,7 +39,7 @@ def _record(since_ms: int, until_ms: int, batches: int, now_ms: int) -> HopRecor
         leg=0,
         attempt=0,
         code=TRIMMED,
-        counts={"batches": batches},
+        counts={BATCHES: batches},
         duration_us=min(max(at_us - since_ms * 1000, 0), DAY_US),  # Redis keeps nothing for longer
     )
 

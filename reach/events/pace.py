@@ -12,7 +12,8 @@ import msgspec
 
 from reach.envelope.codes import TABLE
 from reach.envelope.receipt import Status
-from reach.events.fields import Record, int_of, text_of
+from reach.events.fields import Record, counts_of, int_of, text_of
+from reach.tracing.record import DROPPED
 
 WINDOW_US = 60_000_000
 #: Runs are counted by tenths of a second.
@@ -85,7 +86,9 @@ class Window:
             if point == "agent.completed" and status is not None:
                 runs = self._runs.setdefault((text_of(record, "agent"), partition), _Runs())
                 runs.end(at_us, int_of(record, "duration_us"), ok=status is Status.SUCCESS)
-            elif point == "gap":
+            elif (
+                point == "gap" and counts_of(record).get(DROPPED, 0) > 0
+            ):  # else it tells that some may be, or were trimmed
                 self._dropped.append(at_us)
 
     def missed(self, partition: int, until_us: int) -> None:

@@ -23,7 +23,7 @@ from reach.service import Report
 from reach.settings import Settings
 from reach.tracing.exporting import Outlet, open_outlet
 from reach.tracing.joining import Joiner
-from reach.tracing.record import HopRecord
+from reach.tracing.record import BATCHES, HopRecord
 from reach.tracing.sampling import Item, Sampling, TailSampler, sampling_of
 from reach.tracing.spans import resources, span_of
 
@@ -164,7 +164,7 @@ class SpanService:
         )  # what is held is not lost
         for part in (Followed(trimmed=followed.trimmed), Followed(gone=gone)):
             for name, record in gap_records(part, now_ms):
-                batches = record.counts["batches"]
+                batches = record.counts[BATCHES]
                 self._log.warning("records were gone before they were exported", of=partition, batches=batches)
                 self.missed += batches
                 self._gaps[partition, name] = part

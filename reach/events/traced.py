@@ -10,7 +10,7 @@ from reach.events.above import CAME, Above, Begun, Senders
 from reach.events.fields import Record, at_of, counts_of, dict_of, int_of, round_of, text_of
 from reach.events.runs import RUN, SENT, Run, runs_of
 from reach.tracing.naming import DUPLICATE
-from reach.tracing.record import LOST_PROCESS
+from reach.tracing.record import BATCHES, DROPPED, LOST_PROCESS
 
 #: Points that end a leg, as far as nothing follows.
 ENDS: Final = frozenset(
@@ -108,6 +108,7 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
         began_at_us, ended_at_us: When the first of them began, and the last one ended.
         records: Of how many records this is made; `cut`: there are more, and the oldest were left out.
         missing: How many records (of anything) were lost meanwhile, as far as it is known.
+        missing_batches: How many batches of records were besides, each of up to 100: nobody has read how many those were.
         lost: Processes that ended without a word meanwhile, or were cut off: some of their records may be missing.
     """
 
@@ -120,6 +121,7 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
     records: int = 0
     cut: bool = False
     missing: int = 0
+    missing_batches: int = 0
     lost: tuple["Lost", ...] = ()
 
     @property
@@ -146,12 +148,13 @@ def trace_of(name: str, records: Iterable[Record], *, cut: bool = False) -> Trac
     conversations: set[str] = set()
     lost: list[Record] = []
     told: set[tuple[str, str, str, int]] = set()
-    missing = count = 0
+    missing: Counter[str] = Counter()
+    count = 0
     for record in sorted(records, key=_when):
         if is_lost_process(record):
             lost.append(record)
         elif text_of(record, "point") == "gap":
-            missing += sum(number for number in counts_of(record).values() if number > 0)
+            missing.update({what: number for what, number in counts_of(record).items() if number > 0})
         elif text_of(record, "msg_id"):
             this = (text_of(record, "msg_id"), text_of(record, "span_id"), text_of(record, "point"), at_of(record))
             if this[1] and this in told:
@@ -174,7 +177,8 @@ def trace_of(name: str, records: Iterable[Record], *, cut: bool = False) -> Trac
         began_at_us=min((at_of(own[0]) for own in by_id.values()), default=0),
         records=count,
         cut=cut,
-        missing=missing,
+        missing=missing[DROPPED],
+        missing_batches=missing[BATCHES],
         lost=_lost(lost),
     )
     ended_at_us = max((message.ended_at_us for message in found.walk()), default=0)

@@ -16,7 +16,7 @@ from reach.log import hushed
 from reach.service import Report
 from reach.tracing.contents import Contents
 from reach.tracing.presence import Presence, Tell
-from reach.tracing.record import HopRecord, Point, Told, record_of, size_of, without_contents
+from reach.tracing.record import DROPPED, HopRecord, Point, Told, record_of, size_of, without_contents
 from reach.tracing.tally import Tally
 from reach.tracing.time_base import TimeBase
 
@@ -272,5 +272,5 @@ class HopRecorder:
         return told
 
     def _mark_gap(self, partition: int) -> None:
-        self._buffer.append((partition, self.base.mark(), "gap", "", None, {"counts": {"missing": self._gap}}, 0))
+        self._buffer.append((partition, self.base.mark(), "gap", "", None, {"counts": {DROPPED: self._gap}}, 0))
         self._gap = 0

@@ -41,6 +41,8 @@ ABOUT_NONE: Final = frozenset({"capacity.wanted", "gap"})
 LOST_PROCESS: Final = "process.lost"
 #: the code of one that stands for batches which were trimmed from `events` before they were kept, or exported
 TRIMMED: Final = "batches.trimmed"
+#: what the `counts` of a gap say: records that were never written, and batches of them that are gone unread
+DROPPED, BATCHES = "missing", "batches"
 
 MAX_CANDIDATES = 20
 

@@ -59,6 +59,14 @@ def test_of_dropped_records_it_is_said_that_there_were_more() -> None:
     assert not window.paces(START + 61_000_000)["a"].at_least
 
 
+def test_of_a_process_that_ended_without_a_word_nobody_knows_that_there_were_more() -> None:
+    window = Window()
+    lost = record(0, "gap", "", code="process.lost", counts={"processes": 1})
+    odd = [record(0, "gap", "", counts=counts) for counts in ({"missing": 0}, {"missing": "7"}, [7], {})]
+    window.take([lost, *odd, record(0, "agent.completed", "m", agent="a", code="ok")])
+    assert not window.paces(START + 10_000_000)["a"].at_least
+
+
 def test_the_table() -> None:
     busy = Line(agent="bank", state="busy", alive=2, instances=2, load=0.5, in_flight=2, inbox=7,
         pace=Pace(90, 1.5, 0.989, 12.4, 240.0))  # fmt: skip

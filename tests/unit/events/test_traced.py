@@ -56,6 +56,17 @@ def test_the_picture_of_a_conversation() -> None:
     assert "\n".join(lines_of(trace_of("c1", [*reversed(CONVERSATION), gap]))) == PICTURE
 
 
+def test_batches_that_are_gone_are_no_records() -> None:
+    gone = [record(50, "gap", "", code="batches.trimmed", counts={"batches": 3}) for _ in range(2)]
+    dropped = record(50, "gap", "", counts={"missing": 2})
+    trace = trace_of("c1", [*CONVERSATION, *gone, dropped])
+    assert (trace.missing, trace.missing_batches) == (2, 6)
+    assert [line for line in lines_of(trace) if "lost" in line] == [
+        "2 records (of any conversation) were lost meanwhile: something may be missing here",
+        "6 batches of records (each of up to 100, of any conversation) were lost meanwhile: something may be missing here",
+    ]
+
+
 def test_what_answers_a_message_hangs_below_it_also_without_spans() -> None:
     child = record(10, "message.received", "m2", envelope={"in_reply_to": "m1", "source": {"agent_id": "desk"}})
     hopped = record(12, "message.received", "m3", envelope={"traces": {"previous_hops": ["front", "desk"]}})
