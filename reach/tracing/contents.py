@@ -10,6 +10,8 @@ from typing import Final, Literal, Protocol
 
 import msgspec
 
+from reach import ids
+from reach.envelope.codes import describe
 from reach.envelope.privacy import Privacy, privacy_of
 
 #: The fields of `meta` that say it.
@@ -153,6 +155,25 @@ _decode_output = msgspec.json.Decoder(_Output).decode
 _decode_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
+#: What begins so refuses what is no good envelope, and quotes what stands there: nobody knows whether that was a content.
+_REFUSALS = ("envelope.", "target.bad_")
+
+
+def _without_quotes(receipt: bytes) -> bytes:
+    """The same; of a refusal with the meaning of its code as words, and of its details only numbers and names."""
+    fields = msgspec.json.decode(receipt)
+    code = fields.get("code")
+    if not isinstance(code, str) or not code.startswith(_REFUSALS):
+        return receipt
+    details = fields.get("details")
+    named = {
+        name: value
+        for name, value in (details.items() if isinstance(details, dict) else ())
+        if isinstance(value, int) or (isinstance(value, str) and ids.is_token(value))
+    }
+    return _encode({**fields, "error_message": describe(code).meaning, "details": named})
+
+
 def _check(data: bytes) -> None:
     """Raises ValueError for what is no JSON object of text: it would make the whole batch unreadable."""
     data.decode()
@@ -225,7 +246,8 @@ class Contents:
         if keeping == "keep" and not is_large:
             whole = content.whole(at_us)
             _check_values(whole)
-            return msgspec.Raw(whole), None
+            quotes = not content.is_ours or self._privacy.strictest() == "keep"
+            return msgspec.Raw(whole if quotes else _without_quotes(whole)), None
         body = content.body()
         digest = hashlib.sha256(body).hexdigest() if body else ""
         return NOTHING, LeftOut("large" if keeping == "keep" else "hash", content.size, digest)

@@ -125,6 +125,31 @@ async def test_what_only_looks_so_is_kept(whole: str) -> None:
     assert (await contents("dev")).judge(EnvelopeContent(data, whole.encode()), 0) == (msgspec.Raw(data), None)
 
 
+@pytest.mark.parametrize("privacy", ["hash", "keep,payments.*=drop"])
+async def test_what_was_refused_as_no_envelope_is_not_quoted_where_not_everything_is_kept(privacy: str) -> None:
+    """Whoever breaks the form may have put a content anywhere."""
+    facts = {
+        "msg_id": MSG,
+        "status": "failed",
+        "code": "target.bad_pattern",
+        "error_message": "'card 4111' is no pattern",
+    }
+    refused = ReceiptContent(
+        msgspec.json.encode({**facts, "details": {"pattern": "card 4111", "field": "target.pattern", "bytes": 7}}),
+        is_ours=True,
+    )
+    raw, left_out = (await contents(privacy=privacy)).judge(refused, 0)
+    assert left_out is None
+    told = msgspec.json.decode(raw)
+    assert told == facts | {
+        "error_message": "The target pattern breaks the grammar.",
+        "details": {"field": "target.pattern", "bytes": 7},
+    }
+    assert (await contents(privacy="keep")).judge(refused, 0) == (msgspec.Raw(refused.core), None)
+    other = ReceiptContent(b'{"code":"route.not_found","error_message":"nobody offers capability:x"}', is_ours=True)
+    assert (await contents(privacy=privacy)).judge(other, 0) == (msgspec.Raw(other.core), None)
+
+
 async def test_settings_are_asked_for_once_a_second_and_hold_while_they_cannot_be() -> None:
     meta = Meta(privacy="keep")
     book = Contents("prod", meta.ask)
