@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from reach.envelope.policy_digest import policy_digest
+from reach.envelope.privacy import Privacy, privacy_of
 from reach.envelope.scan import is_json, is_utf8
 from reach.events.decided import Decisions, decisions_of
 from reach.events.fields import text_of
@@ -163,6 +164,8 @@ class Events:
     async def recordings(self, *, correlation_ids: Sequence[str] = (), msg_ids: Sequence[str] = ()) -> list[Recording]:
         """Messages as they were sent, in the order in which they came, each once: from records, else from what the ledger remembers.
 
+        From the ledger comes only what the setting `privacy` would let records keep now.
+
         Args:
             correlation_ids: Of these conversations what came from outside: what no other message of it has brought about.
             msg_ids: These messages.
@@ -177,16 +180,17 @@ class Events:
         for name in msg_ids:
             records = (await self.records_of(name, whole=True)).found.records()
             found |= {one.msg_id: one for one in recordings_in(name, records, roots=False) if one.msg_id == name}
-        complete = [await self._remembered(one) for one in found.values()]
+        privacy = privacy_of((await self._source.snapshot()).meta, self._source.env)
+        complete = [await self._remembered(one, privacy) for one in found.values()]
         return sorted(complete, key=lambda one: one.at_us)
 
-    async def _remembered(self, recording: Recording) -> Recording:
+    async def _remembered(self, recording: Recording, privacy: Privacy) -> Recording:
         for partition in range(self._source.partitions):
             if recording.envelope is not None and recording.answers:
                 break
             record = await self._source.inspect(partition, recording.msg_id, envelope=True)
             if record is not None:
-                recording = with_ledger(recording, record.envelope, record.receipts)
+                recording = with_ledger(recording, record.envelope, record.receipts, privacy)
         return recording
 
     async def follow_trace(self, name: str) -> AsyncIterator[Trace]:

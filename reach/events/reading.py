@@ -23,6 +23,9 @@ class Recorded(Protocol):
 
     partitions: int
 
+    @property
+    def env(self) -> str: ...
+
     async def now_ms(self) -> int: ...
 
     async def snapshot(self) -> Snapshot: ...

@@ -7,10 +7,12 @@ import msgspec
 
 from reach.envelope.codec import decode
 from reach.envelope.message import Envelope
+from reach.envelope.privacy import Privacy
 from reach.envelope.records import decode_receipt
 from reach.errors import EnvelopeError, RecordError
 from reach.events.fields import Record, dict_of, int_of, text_of
 from reach.events.traced import ENDS, trace_of
+from reach.tracing.contents import ReceiptContent
 
 MAX_DIFFERENCES = 100
 MAX_DEPTH = 64
@@ -70,14 +72,30 @@ def recordings_in(name: str, records: Iterable[Record], *, roots: bool) -> list[
     return sorted(found, key=lambda one: one.at_us)
 
 
-def with_ledger(recording: Recording, envelope: bytes, receipts: Mapping[int, bytes]) -> Recording:
-    """The same with what the ledger still knows, where the records do not say it."""
-    if recording.envelope is None and envelope:
-        read, why_not = _envelope(envelope)
-        recording = msgspec.structs.replace(recording, envelope=read, why_not=why_not)
-    if not recording.answers:
-        recording = msgspec.structs.replace(recording, answers=dict(filter(None, map(_answer, receipts.values()))))
-    return recording
+def with_ledger(recording: Recording, envelope: bytes, receipts: Mapping[int, bytes], privacy: Privacy) -> Recording:
+    """The same with what the ledger still knows, where the records do not say it and `privacy` lets them."""
+    known = recording.envelope
+    if known is None and envelope:
+        known, why_not = _envelope(envelope)
+        keeping = privacy.of(_schemas(known)) if known is not None else "keep"
+        if keeping == "keep":
+            recording = msgspec.structs.replace(recording, envelope=known, why_not=why_not)
+        else:
+            recording = msgspec.structs.replace(recording, why_not=_WHY[keeping])
+    if recording.answers:
+        return recording
+    answers = (_answer(receipt) for receipt in receipts.values() if _may_keep(receipt, known, privacy))
+    return msgspec.structs.replace(recording, answers=dict(filter(None, answers)))
+
+
+def _may_keep(receipt: bytes, envelope: Envelope | None, privacy: Privacy) -> bool:
+    if envelope is None:
+        return privacy.strictest() == "keep"
+    return privacy.of((*_schemas(envelope), *(ReceiptContent(receipt).schemas or ()))) == "keep"
+
+
+def _schemas(envelope: Envelope) -> tuple[str, ...]:
+    return (envelope.payload.schema or "",)
 
 
 def differences(was: Any, now: Any) -> tuple[Difference, ...]:

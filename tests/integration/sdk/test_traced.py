@@ -127,6 +127,7 @@ async def test_who_asked_whom_is_known_also_where_no_envelope_is_kept(reach: Rea
     assert [(one.source, one.in_reply_to, one.in_run) for one in below] == [("desk", receipt.msg_id, 0)] * 2
     (one,) = await reach.events.recordings(correlation_ids=[tree.conversations[0]])
     assert (one.envelope, one.why_not.startswith("its envelope is not kept")) == (None, True)
+    assert one.answers == {}, "the ledger has its receipt yet"
 
 
 async def test_what_was_sent_is_recorded_so_that_it_can_be_sent_again(reach: Reach) -> None:

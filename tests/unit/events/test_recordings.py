@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from reach.envelope.privacy import Privacy, read_privacy
 from reach.events.recordings import MAX_DIFFERENCES, NOT_RECORDED, Difference, differences, recordings_in, with_ledger
 from tests.envelopes import fields as minimal
 from tests.unit.events.test_traced import record
@@ -60,8 +61,34 @@ def test_a_recording_is_what_was_sent_with_what_was_answered_and_only_roots_are_
 
 def test_what_the_ledger_knows_fills_what_the_records_do_not_say() -> None:
     (bare,) = recordings_in("m1", [record(0, "message.received", "m1")], roots=True)
-    full = with_ledger(bare, msgspec.json.encode(minimal(msg_id="m1")), {0: b'{"status":"failed"}', 1: b"junk"})
+    keep = Privacy("keep")
+    full = with_ledger(bare, msgspec.json.encode(minimal(msg_id="m1")), {0: b'{"status":"failed"}', 1: b"junk"}, keep)
     assert full.envelope is not None
     assert full.answers == {"": {"status": "failed", "code": "handler.rejected", "output": None}}
-    assert with_ledger(full, b"junk", {}) == full
-    assert with_ledger(bare, b"junk", {}).why_not.startswith("its envelope cannot be read")
+    assert with_ledger(full, b"junk", {}, keep) == full
+    assert with_ledger(bare, b"junk", {}, keep).why_not.startswith("its envelope cannot be read")
+
+
+@pytest.mark.parametrize(
+    ("privacy", "kept", "answers"),
+    [
+        ("keep,pay.*=drop", False, []),
+        ("drop,pay.*=keep", True, ["b"]),  # what the other receipt is of is dropped
+        ("hash", False, []),
+        ("keep,pay.result=hash", True, ["a"]),
+        ("keep", True, ["a", "b"]),
+    ],
+)
+def test_the_ledger_fills_in_nothing_that_records_may_not_keep(privacy: str, kept: bool, answers: list[str]) -> None:
+    (bare,) = recordings_in("m1", [record(0, "message.received", "m1")], roots=True)
+    sent = msgspec.json.encode({**minimal(msg_id="m1"), "payload": {"schema": "pay.refund.v1", "body": 1}})
+    of = {"a": "other.v1", "b": "pay.result.v1"}
+    receipts = {
+        leg: msgspec.json.encode({"status": "success", "output": 1, "target_agent": agent, "schema": schema})
+        for leg, (agent, schema) in enumerate(of.items())
+    }
+    full = with_ledger(bare, sent, receipts, read_privacy(privacy))
+    assert (full.envelope is not None, sorted(full.answers)) == (kept, answers)
+    assert kept or "(the setting privacy)" in full.why_not
+    if "=" in privacy:  # of a message whose envelope is gone nobody can say of which schema it is: the strictest holds
+        assert with_ledger(bare, b"", receipts, read_privacy(privacy)).answers == {}
