@@ -2,10 +2,8 @@
 
 from reach.backend.port import Backend
 from reach.envelope.privacy import Keeping, with_rule
-from reach.errors import ConfigError
+from reach.registry.swapping import swap
 
-#: Several who say something at once: the slower ones read again, so often.
-MAX_TRIES = 50
 SETTING = "privacy"
 
 
@@ -20,9 +18,10 @@ async def keep(backend: Backend, name: str, keeping: Keeping | None) -> str:
         ConfigError: Others write without end; nothing has changed.
         BackendError: It could not be written.
     """
-    for _ in range(MAX_TRIES):
+
+    async def change() -> tuple[bytes | None, bytes, str]:
         there = (await backend.read_meta([SETTING])).get(SETTING)
         text = with_rule(None if there is None else there.decode(), backend.env, name, keeping)
-        if await backend.swap_meta("meta", SETTING, text.encode(), there):
-            return text
-    raise ConfigError(f"others changed {SETTING} {MAX_TRIES} times: try again")
+        return there, text.encode(), text
+
+    return await swap(backend, "meta", SETTING, SETTING, change)

@@ -14,6 +14,7 @@ from reach.envelope.registration import MAX_CAPABILITIES, RoutePolicy
 from reach.envelope.rules import partition_of, sender_of, stamp_of
 from reach.errors import ConfigError
 from reach.registry.filling import fill
+from reach.registry.swapping import swap
 from reach.registry.writing import as_json
 from reach.routing.explain import Explanation, explain
 from reach.routing.index import CapabilityIndex
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
     from reach.routing.meanings import Meanings
 
 MAX_DRAWS = 100_000
-#: Several who set one policy at once: the slower ones read again, so often.
-MAX_TRIES = 50
 FRESH_EYES = "fresh_eyes"
 
 
@@ -69,13 +68,15 @@ class Routes:
             BackendError: It could not be written.
         """
         data = policy if isinstance(policy, bytes) else as_json(policy)
-        for _ in range(MAX_TRIES):
-            there = (await self._backend.snapshot()).routes
-            read = read_policy(pattern, data, there)
-            if await self._backend.swap_meta("routes", pattern, data, there.get(pattern)):
-                await self._refuse_circle(pattern, data, there.get(pattern))
-                return read
-        raise ConfigError(f"others changed the policy of {pattern[:128]!r} {MAX_TRIES} times: try again")
+
+        async def change() -> tuple[bytes | None, bytes, tuple[RoutePolicy, bytes | None]]:
+            known = (await self._backend.snapshot()).routes
+            before = known.get(pattern)
+            return before, data, (read_policy(pattern, data, known), before)
+
+        read, before = await swap(self._backend, "routes", pattern, f"the policy of {pattern[:128]!r}", change)
+        await self._refuse_circle(pattern, data, before)
+        return read
 
     async def _refuse_circle(self, pattern: str, data: bytes, before: bytes | None) -> None:
         """Take a policy back whose fallback goes round with one that somebody else has set meanwhile. Raises ConfigError."""

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from reach.errors import ConfigError
-from reach.registry.keeping import MAX_TRIES, keep
+from reach.registry.keeping import keep
+from reach.registry.swapping import MAX_TRIES
 from reach.testing import FaultyBackend
 from tests.unit.registry.place import Place
 
