@@ -7,10 +7,11 @@ _AGAIN = "follow::test_a_batch_comes_again_until_it_is_finished"
 _BEHIND = "follow::test_who_keeps_some_unfinished_is_given_what_lies_behind_them"
 _OVER = "follow::test_two_readers_share_and_one_takes_over_from_the_other"
 _MISSED = "follow::test_what_was_trimmed_unread_is_counted_once"
+_HELD = "follow::test_what_was_trimmed_in_the_hands_of_one_who_keeps_it_stops_nothing"
 _LATE = "follow::test_a_group_that_begins_late_has_missed_nothing"
 
 #: Of readers of records, whom no model explores.
-GUARDS = frozenset({"follow again", "follow behind", "follow idle", "follow missed", "follow late"})
+GUARDS = frozenset({"follow again", "follow behind", "follow idle", "follow missed", "follow late", "follow held"})
 
 MUTANTS = (
     lua("follow again", "follow.lua", "\nread(after)\n", "\n", _AGAIN),
@@ -27,6 +28,10 @@ MUTANTS = (
     ),
     lua("follow missed, once", "follow.lua", "then had = noted end", "then had = had end", _MISSED),
     lua("follow late", "follow.lua", "'MKSTREAM', 'ENTRIESREAD', trimmed)", "'MKSTREAM', 'ENTRIESREAD', 0)", _LATE),
+    lua("follow held", "follow.lua", "if #out == 2 and place", "if #out == 2 and #gone == 0 and place", _HELD),
+    memory(
+        "follow held", "following", "trimmed is None and not _whole(found):", "trimmed is None and not found:", _HELD
+    ),
     memory(
         "follow again",
         "following",

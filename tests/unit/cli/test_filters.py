@@ -11,7 +11,7 @@ def test_of_what_there_is_and_of_what_is_like_nothing_there_is_no_hint(code: str
 
 
 @pytest.mark.parametrize(
-    ("said", "meant"), [("proces.lost", "process.lost"), ("batch.trimmed", "batches.trimmed"), ("handler.err0r", "handler.error")]
+    ("said", "meant"), [("process.last", "process.lost"), ("batch.trimmed", "batches.trimmed"), ("handler.err0r", "handler.error")]
 )  # fmt: skip
 def test_a_code_that_is_like_one_of_reach_is_told(said: str, meant: str) -> None:
     assert strange_codes([said]) == [f"{said} is no code of reach's own: did you mean {meant}? (docs/codes.md)"]
