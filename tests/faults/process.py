@@ -172,9 +172,9 @@ class StepCall:
     def is_telemetry(self) -> bool:
         """Hop records are written by the real clock, so that they come at no step of their own; nothing depends on them.
 
-        What they may keep is asked for only then (`read_meta`).
+        What they may keep is asked for only then (`read_meta`), and that they are written is said only then (`tell_recorder`).
         """
-        return self.name in {"record", "read_meta"} or (
+        return self.name in {"record", "read_meta", "tell_recorder"} or (
             self.name == "now_ms" and self.service not in {"registrar", "reaper"}
         )
 
