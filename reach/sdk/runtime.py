@@ -129,7 +129,12 @@ class AgentRun:
             self.membership.registration = self.membership.wanted = self.registration
             await self._patiently(self.client.start)
             stack.push_async_callback(self.client.close)
-            await self.membership.register(wait_ms)
+            try:
+                await self.membership.register(wait_ms)
+            except asyncio.CancelledError:
+                with suppress(BackendError):  # where it cannot be said, the reaper finds out
+                    await self.membership.leave(LEAVE_MS)  # it is registered by now, or will be when somebody reads that
+                raise
             services: list[Service] = [self.inbox, self._taking, self.membership]
             if self._ready is not None:
                 services.append(self._ready)

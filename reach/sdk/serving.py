@@ -54,14 +54,14 @@ async def serve(
             )
             raise ConfigError(text)
         run = agent.new_run(place_of(url, env))
-        if not await _started(run, stop, wait_ms, told):
-            return
-        log.info("serving", extra=served(run.registration, told))
         try:
+            if not await _started(run, stop, wait_ms, told):
+                return
+            log.info("serving", extra=served(run.registration, told))
             async with metrics_served(run, told.health_host, told.metrics_port):
                 await until_refused_or(run, stop.event)
         finally:
-            await run.stop(grace_ms)
+            await run.stop(grace_ms)  # also where it was told to stop as it had just started
 
 
 async def _started(run: AgentRun, stop: Stop, wait_ms: int, told: settings.Settings) -> bool:
