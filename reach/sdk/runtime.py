@@ -132,8 +132,9 @@ class AgentRun:
             try:
                 await self.membership.register(wait_ms)
             except asyncio.CancelledError:
+                # It is registered by now, or will be when somebody reads that.
                 with suppress(BackendError):  # where it cannot be said, the reaper finds out
-                    await self.membership.leave(LEAVE_MS)  # it is registered by now, or will be when somebody reads that
+                    await self.membership.leave(LEAVE_MS)
                 raise
             services: list[Service] = [self.inbox, self._taking, self.membership]
             if self._ready is not None:

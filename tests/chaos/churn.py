@@ -220,6 +220,9 @@ class Churn:
             await asyncio.wait(load)
         await self.settled()
         self.judge()
+        with redis.Redis.from_url(self.url) as client:
+            if client.zcard(KEYS.recorders()) > STEADY + 1:  # and the one that asks
+                self.faults.append(f"words of recorders: {client.zrange(KEYS.recorders(), 0, -1)}")
         after = self.held()
         self.faults += [
             f"{name}: {before.get(name)} before, {now} after" for name, now in after.items() if now != before.get(name)
@@ -255,10 +258,14 @@ class Churn:
         """What Redis and the indexes hold that guests could leave behind. Records of messages have their window, tombstones a day."""
         found: dict[str, int] = {}
         passing = (KEYS.message(0, ""), KEYS.partition_prefix(0) + "mail:", KEYS.events(0), "reach:{dev}:conv:")
+        later = (KEYS.recorders(),)  # each process that stays says its first word when it has recorded something
         with redis.Redis.from_url(self.url) as client:
             for key in client.scan_iter("reach:*", count=1_000):
                 name, kind = key.decode(), client.type(key).decode()
-                if name.startswith(passing) or kind in {"string", "none"}:  # records and locks have their own end
+                if name.startswith(passing + later) or kind in {
+                    "string",
+                    "none",
+                }:  # records and locks have their own end
                     continue
                 size = {"hash": client.hlen, "zset": client.zcard}.get(kind)
                 found[name] = 1 if size is None or name == KEYS.agents() else int(size(key))

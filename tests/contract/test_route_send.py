@@ -69,6 +69,12 @@ async def test_not_before_moves_the_deadlines(drive: Drive) -> None:
     assert (head.first_at_ms, head.total_at_ms) == (later + 30_000, later + 30_000)
 
 
+async def test_nobody_whose_clock_is_ahead_makes_it_begin_before_that(drive: Drive) -> None:
+    later = await drive.backend.now_ms() + 60_000
+    msg_id = await drive.sent(Plan("delay", wait_ms=59_000), not_before_ms=later)
+    assert (await drive.leg(msg_id)).until_ms == later
+
+
 async def test_an_id_a_little_ahead_counts_as_now(drive: Drive) -> None:
     now_ms = await drive.backend.now_ms()
     await drive.place.append(KEYS.ingress(0, "low"), {"e": ENVELOPE}, f"{now_ms + 30_000}-0")

@@ -146,7 +146,7 @@ def test_a_message_of_a_plain_agent_ends_it_too(server: PrivateServer, client: W
         assert runs(message) == [("plain-refund", True, "ok")]
         assert [mark.point for mark in message.marks] == ["route.matched", "message.delivered"]
         check_growth(shown.pictures)
-    assert [record["point"] for record in client.records()][-4:] == [
+    assert [record["point"] for record in client.records() if record["msg_id"] == msg_id][-4:] == [
         "agent.received",
         "agent.responding",
         "agent.completed",

@@ -64,7 +64,8 @@ def _place(
     if plan.act == "deliver":
         return Placed(_deliver(part, msg_id, record, number, plan, envelope))
     if plan.act == "delay":
-        until_ms = part.now_ms + plan.wait_ms
+        # By whose clock it is decided may be ahead.
+        until_ms = max(part.now_ms + plan.wait_ms, record.head.not_before_ms)
         record.change(number, state=LegState.WAITING, until_ms=until_ms)
         if part.kept_envelope(msg_id) is None and envelope is not None:
             part.keep_envelope(msg_id, record.head, envelope)

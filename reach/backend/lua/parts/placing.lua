@@ -41,7 +41,7 @@ local function put(r, l, L, p, e)
     arm(r, L, now + math.min(r.head.ne, 15000)) -- somebody may have it by then, and die
     return id
   elseif p.act == 'delay' then
-    L.st, L.u = 'waiting', now + (p.wait_ms or 0)
+    L.st, L.u = 'waiting', math.max(now + (p.wait_ms or 0), r.head.nb or 0) -- by whose clock it is decided may be ahead
     if call('TYPE', P .. 'env:' .. r.m).ok ~= 'string' then keep(r, e) end
     arm(r, L, queue_up(r, l, L, p.rooms) and now + 3000 or L.u)
   else
