@@ -26,6 +26,7 @@ from reach.sdk.conversation import Conversation, read_conversation
 from reach.sdk.declared import check_text
 from reach.sdk.embedded import MemoryPlace, shared_place
 from reach.sdk.exchange import Exchange
+from reach.sdk.metrics_page import caller_page
 from reach.sdk.options import Options
 from reach.sdk.places import Place, RedisPlace
 from reach.sdk.receipt_hook import OnReceipt, ReceiptHook
@@ -127,6 +128,7 @@ class Reach(Sending):
         *,
         validate: bool = False,
         on_receipt: OnReceipt | None = None,
+        metrics_port: int | None = None,
     ) -> "Opening[Reach]":
         """Connect: `reach = await Reach.connect(...)`, or `async with Reach.connect(...) as reach:`.
 
@@ -137,18 +139,21 @@ class Reach(Sending):
             validate: Whether bodies are judged by their JSON Schemas before they are sent, where a call does not say (`validate=`).
             on_receipt: Hears of every receipt of this client's messages, one after the other, also of those that nobody waits for and of
                 timeouts that are made here: a function (it runs in a thread) or a coroutine function. What it raises is logged.
+            metrics_port: Where /metrics of this program listens (docs/metrics.md); None: nowhere.
 
         Raises:
-            ConfigError: The URL, the env or the agent_id cannot be used.
+            ConfigError: The URL, the env or the agent_id cannot be used, or the port cannot be had.
             BackendUnavailable: Redis cannot be reached.
         """
         check_text("url", url)
         check_text("env", env)
         check_text("agent_id", agent_id, optional=True)
         if url.startswith("memory:"):
-            return Opening(lambda: cls._connected(shared_place(url, env), agent_id, (), validate, on_receipt))
+            return Opening(
+                lambda: cls._connected(shared_place(url, env), agent_id, (), validate, on_receipt, metrics_port)
+            )
         place = RedisPlace(url, env)
-        return Opening(lambda: cls._connected(place, agent_id, (), validate, on_receipt))
+        return Opening(lambda: cls._connected(place, agent_id, (), validate, on_receipt, metrics_port))
 
     @classmethod
     def embedded(
@@ -183,6 +188,7 @@ class Reach(Sending):
         agents: tuple[Embeddable, ...],
         validate: bool,
         on_receipt: OnReceipt | None,
+        metrics_port: int | None = None,
     ) -> "Reach":
         if validate:
             need_validator()
@@ -195,6 +201,11 @@ class Reach(Sending):
             node_id = default_node_id(socket.gethostname())
             reach = cls(place, agent_id=agent_id, name=name, node_id=node_id, validate=validate, on_receipt=on_receipt)
             await reach.start()
+            try:
+                await stack.enter_async_context(caller_page(reach, place, metrics_port))
+            except ConfigError:
+                await reach.close()
+                raise
             reach._stack = stack.pop_all()
         return reach
 

@@ -46,14 +46,19 @@ class SyncReach:
         *,
         validate: bool = False,
         on_receipt: OnReceipt | None = None,
+        metrics_port: int | None = None,
     ) -> Self:
         """Connect: `with SyncReach.connect(...) as reach:`, or close it yourself. Arguments as `Reach.connect`.
 
         Raises:
-            ConfigError: The URL, the env or the agent_id cannot be used, or an event loop runs in this thread.
+            ConfigError: The URL, the env or the agent_id cannot be used, the port cannot be had, or an event loop runs in this thread.
             BackendUnavailable: Redis cannot be reached.
         """
-        return cls(lambda: Reach.connect(url, env, agent_id, validate=validate, on_receipt=on_receipt))
+        return cls(
+            lambda: Reach.connect(
+                url, env, agent_id, validate=validate, on_receipt=on_receipt, metrics_port=metrics_port
+            )
+        )
 
     @classmethod
     def embedded(

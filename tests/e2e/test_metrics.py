@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
 
-from reach import Agent, Reach
+from reach import Agent, Reach, SyncReach
 from reach.backend.private_server import PrivateServer
 from reach.errors import ConfigError
 from reach.tracing.metrics import METRICS, Who
@@ -135,6 +135,38 @@ async def test_a_worker_and_an_agent_tell_every_metric_and_count_exactly(
             judge((await asyncio.to_thread(get, port))[1])
         assert get(worker.health_port)[0] == 200, "beside the probes as well"
         assert get(of_worker, "/livez")[0] == 404
+
+
+async def test_a_program_that_only_sends_tells_what_it_waited_for(
+    server: PrivateServer, start_worker: StartWorker
+) -> None:
+    start_worker().wait_ready()
+    agent, port = Agent("echoes"), free_port()
+
+    @agent.capability("echo")
+    async def echo(body: int) -> int:
+        return body
+
+    async with agent.running(server.url):
+        async with Reach.connect(server.url, metrics_port=port) as reach:
+            for number in range(3):
+                assert (await reach.request("capability:echo", number, timeout=20)).ok
+            found = await scraped(port)
+            assert found["reach_request_duration_seconds_count", ()] == 3
+            assert found["reach_redis_up", ()] == 1
+            assert "reach_loop_lag_seconds" in {name for name, _ in found}
+            assert "reach_agent_slots" not in {name for name, _ in found}
+            with pytest.raises(ConfigError, match=f"metrics_port {port}"):
+                await Reach.connect(server.url, metrics_port=port)
+        with pytest.raises(urllib.error.URLError):
+            await scraped(port)
+
+        def without_a_loop() -> int:
+            with SyncReach.connect(server.url, metrics_port=port) as reach:
+                assert reach.request("capability:echo", 1, timeout=20).ok
+                return get(port)[0]
+
+        assert await asyncio.to_thread(without_a_loop) == 200
 
 
 async def test_a_port_that_is_taken_is_told(server: PrivateServer, start_worker: StartWorker) -> None:
