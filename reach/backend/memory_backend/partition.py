@@ -42,7 +42,8 @@ class Partition:
         self.store.expire_at(key, self.expires_at_ms(record.head))
         line = self.keys.line(self.number, record.head.line)
         in_line = record.head.line and record.head.scope == "one"
-        if in_line and (self.store.expires_at_ms(line) or 0) < self.expires_at_ms(record.head):
+        until_ms = self.store.expires_at_ms(line) if in_line else None
+        if until_ms and until_ms < self.expires_at_ms(record.head):  # what has no end, as a stranger's, keeps none
             self.store.expire_at(line, self.expires_at_ms(record.head))
 
     def expires_at_ms(self, head: Head) -> int:
